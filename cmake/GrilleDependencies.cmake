@@ -1,0 +1,15 @@
+# Every third-party library, as an imported target. Debian/Ubuntu packages through their own configs;
+# LibTorch from the PyPI wheel, whose config file demands a CUDA toolkit that the wheel does not need.
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+if(GRILLE_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(GRILLE_BUILD_BENCHMARKS)
+  find_package(benchmark REQUIRED)
+endif()
+include(GrilleTorch)
