@@ -1,0 +1,53 @@
+// A linear layer's weight in whatever form it is stored.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "grille/base/dtype.h"
+#include "grille/formats/two_four.h"
+
+namespace grille::tensors {
+
+enum class WeightFormat {
+  kDense,    // values [rows, cols]
+  kTwoFour,  // values and bitmask with padded rows (formats::TwoFourBitmaskView)
+};
+
+// [rows, cols] = [out_features, in_features], on the CPU. Cheap to copy: the data are shared.
+struct Weight {
+  WeightFormat format = WeightFormat::kDense;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  at::Tensor values;  // float32, bfloat16, float16 or float8_e4m3fn
+  at::Tensor mask;    // kTwoFour: uint8 [rows, mask_stride]
+  at::Tensor scale;   // float8: [rows], in the dtype that it is stored in; otherwise undefined
+
+  DType dtype() const;
+  bool quantized() const { return scale.defined(); }
+  // Bytes of values, mask and scale, without padding.
+  std::int64_t stored_bytes() const;
+};
+
+// A dense weight. `scale` [rows] is required for float8 and refused otherwise.
+Weight dense_weight(at::Tensor values, at::Tensor scale = {});
+
+// An uninitialised 2:4 weight whose rows are padded as CPU kernels like them (to 64 columns); padding is
+// filled in. The caller writes rows with two_four_row().
+Weight empty_two_four(std::int64_t rows, std::int64_t cols, DType dtype);
+
+// Packs a dense [rows, cols] weight that is 2:4 already. Throws Error{kCorruptData} that names `name`, the
+// row, the group and its values at the first group with a third non-zero, a NaN or an infinity.
+Weight two_four_from_dense(const at::Tensor& dense, const std::string& name);
+
+// View of a kTwoFour weight.
+formats::TwoFourBitmaskView two_four_view(const Weight& weight);
+
+// The weight as a dense float32 [rows, cols] tensor, scale applied.
+at::Tensor to_dense_float(const Weight& weight);
+// The stored values (no scale applied) at their dense places, in the values' dtype.
+at::Tensor to_dense_values(const Weight& weight);
+
+}  // namespace grille::tensors
