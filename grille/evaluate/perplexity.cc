@@ -31,7 +31,7 @@ std::vector<double> logprobs_from(const models::Decoder& model, const at::Tensor
     const std::int64_t rows = std::min(kLogitRows, end - begin);
     const at::Tensor logits = model.logits(hidden.narrow(0, begin - 1, rows));
     const at::Tensor max = at::amax(logits, {1}, /*keepdim=*/true);
-    const at::Tensor sums = at::exp(logits - max).sum({1}, /*keepdim=*/false, at::kDouble);
+    const at::Tensor sums = at::exp(logits.sub(max)).sum({1}, /*keepdim=*/false, at::kDouble);
     const float* logit = logits.const_data_ptr<float>();
     for (std::int64_t i = 0; i < rows; ++i) {
       const double normaliser = max.const_data_ptr<float>()[i] + std::log(sums.const_data_ptr<double>()[i]);
