@@ -1,7 +1,6 @@
 #include "grille/models/config.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 
@@ -181,48 +180,6 @@ DecoderConfig parse_config(const json& object, const std::string& file) {
     if (reader.has(key)) refuse(reader, key, "this feature is not supported");
   }
   return config;
-}
-
-json to_json(const DecoderConfig& config) {
-  static constexpr std::array<std::array<const char*, 2>, 4> kArchitectures = {{
-      {"llama", "LlamaForCausalLM"},
-      {"mistral", "MistralForCausalLM"},
-      {"qwen2", "Qwen2ForCausalLM"},
-      {"qwen3", "Qwen3ForCausalLM"},
-  }};
-  json object = {
-      {"model_type", config.family},
-      {"vocab_size", config.vocab_size},
-      {"hidden_size", config.hidden_size},
-      {"intermediate_size", config.intermediate_size},
-      {"num_hidden_layers", config.num_layers},
-      {"num_attention_heads", config.num_heads},
-      {"num_key_value_heads", config.num_kv_heads},
-      {"head_dim", config.head_dim},
-      {"max_position_embeddings", config.max_positions},
-      {"rms_norm_eps", config.rms_norm_eps},
-      {"rope_theta", config.rotary.theta},
-      {"tie_word_embeddings", config.tie_word_embeddings},
-      {"hidden_act", "silu"},
-      {"torch_dtype", std::string(dtype_name(config.dtype))},
-      {"use_cache", true},
-  };
-  for (const auto& [family, architecture] : kArchitectures) {
-    if (config.family == family) object["architectures"] = {architecture};
-  }
-  if (config.family != "qwen2") object["attention_bias"] = config.qkv_bias;
-  if (config.family == "llama") object["mlp_bias"] = config.mlp_bias;
-  if (config.rotary.scaling == nn::RotaryConfig::Scaling::kLinear) {
-    object["rope_scaling"] = {{"rope_type", "linear"}, {"factor", config.rotary.factor}};
-  } else if (config.rotary.scaling == nn::RotaryConfig::Scaling::kLlama3) {
-    object["rope_scaling"] = {
-        {"rope_type", "llama3"},
-        {"factor", config.rotary.factor},
-        {"low_freq_factor", config.rotary.low_frequency_factor},
-        {"high_freq_factor", config.rotary.high_frequency_factor},
-        {"original_max_position_embeddings", static_cast<std::int64_t>(config.rotary.original_max_positions)}};
-  }
-  return object;
 }
 
 }  // namespace grille::models

@@ -36,7 +36,4 @@ struct DecoderConfig {
 // program would have to ignore, and Error{kCorruptData} for missing, ill-typed or impossible values.
 DecoderConfig parse_config(const nlohmann::json& config, const std::string& file);
 
-// The config.json that describes `config` (for a checkpoint made from a GGUF).
-nlohmann::json to_json(const DecoderConfig& config);
-
 }  // namespace grille::models

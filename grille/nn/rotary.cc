@@ -32,7 +32,6 @@ std::vector<float> rotary_frequencies(const RotaryConfig& config) {
       case RotaryConfig::Scaling::kLinear: frequency = static_cast<float>(frequency / config.factor); break;
       case RotaryConfig::Scaling::kLlama3: frequency = llama3_frequency(config, frequency); break;
     }
-    if (!config.divisors.empty()) frequency /= config.divisors[static_cast<std::size_t>(i)];
     frequencies.push_back(frequency);
   }
   return frequencies;

@@ -22,7 +22,6 @@ struct RotaryConfig {
   double low_frequency_factor = 1.0;
   double high_frequency_factor = 4.0;
   double original_max_positions = 8192.0;
-  std::vector<float> divisors;  // GGUF's rope_freqs: [head_dim / 2], each frequency's divisor; or empty
 };
 
 // The head_dim / 2 frequencies, in radians a position; fp32 as transformers computes them.

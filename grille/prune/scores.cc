@@ -8,6 +8,8 @@
 
 #include "grille/base/error.h"
 #include "grille/base/parallel.h"
+#include "grille/kernels/select_24.h"
+#include "grille/tensors/views.h"
 
 namespace grille::prune {
 namespace {
@@ -38,22 +40,31 @@ at::Tensor keep_mask(const at::Tensor& scores_in, const Pattern& pattern, Scope 
   const at::Tensor scores = scores_in.contiguous();
   const std::int64_t rows = scores.size(0);
   const std::int64_t cols = scores.size(1);
-  check(!scores.isnan().any().item<bool>(), ErrorCode::kCorruptData, "prune: a score is NaN");
   const bool grouped = pattern.kind == Pattern::Kind::kGroups;
   check(!grouped || cols % pattern.group == 0, ErrorCode::kInvalidArgument,
         "prune: {} columns are not a multiple of the pattern's group {}", cols, pattern.group);
+  check(grouped || !scores.isnan().any().item<bool>(), ErrorCode::kCorruptData, "prune: a score is NaN");
   if (!grouped && scope == Scope::kMatrix) return scores.gt(matrix_threshold(scores, pattern.sparsity));
 
-  const std::int64_t size = grouped ? pattern.group : cols;
-  const std::int64_t drop =
-      grouped ? pattern.group - pattern.keep : static_cast<std::int64_t>(static_cast<double>(cols) * pattern.sparsity);
   at::Tensor keep = at::empty({rows, cols}, at::kBool);
-  const float* in = scores.const_data_ptr<float>();
   bool* out = keep.mutable_data_ptr<bool>();
+  if (grouped) {
+    kernels::TwoFourViolation violation;
+    kernels::select_24({.scores = tensors::matrix_view(scores),
+                        .keep = static_cast<int>(pattern.keep),
+                        .group = static_cast<int>(pattern.group),
+                        .mask = {reinterpret_cast<std::uint8_t*>(out), cols, kernels::KeepMaskForm::kBytes},
+                        .violation = &violation,
+                        .stream = {}});
+    kernels::check_selected(violation, "prune");
+    return keep;
+  }
+  const std::int64_t drop = static_cast<std::int64_t>(static_cast<double>(cols) * pattern.sparsity);
+  const float* in = scores.const_data_ptr<float>();
   parallel_for(rows, 4, [&](std::int64_t first, std::int64_t last) {
     std::vector<std::int32_t> order;
-    for (std::int64_t begin = first * cols; begin < last * cols; begin += size) {
-      keep_highest(in + begin, size, drop, out + begin, order);
+    for (std::int64_t row = first; row < last; ++row) {
+      keep_highest(in + row * cols, cols, drop, out + row * cols, order);
     }
   });
   return keep;

@@ -1,6 +1,7 @@
 #include "grille/prune/scores.h"
 
 #include <cmath>
+#include <vector>
 
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
@@ -22,7 +23,8 @@ at::Tensor row(std::initializer_list<float> values) { return at::tensor(values, 
 
 std::vector<bool> kept(const at::Tensor& mask) {
   const at::Tensor flat = mask.contiguous().flatten();
-  return {flat.const_data_ptr<bool>(), flat.const_data_ptr<bool>() + flat.numel()};
+  const bool* data = flat.const_data_ptr<bool>();
+  return std::vector<bool>(data, data + flat.numel());
 }
 
 TEST(KeepMask, KeepsTheHighestOfEveryGroup) {
