@@ -71,7 +71,7 @@ class HeaderReader {
   std::span<const std::byte> take_bytes(std::uint64_t count, std::string_view what) {
     if (count > left()) {
       fail(ErrorCode::kCorruptData, "{}: ends at byte {}, in the middle of {} at byte {}: truncated or corrupt", name_,
-           file_.size(), what, position_);
+           file_.size(), quote_name(what), position_);
     }
     const auto bytes = file_.subspan(position_, count);
     position_ += count;
@@ -114,11 +114,11 @@ class HeaderReader {
     const std::size_t begin = position_;
     if (size > 0) {
       check(value.count <= left() / size, ErrorCode::kCorruptData, "{}: {} claims {} values of {} bytes, {} are left",
-            name_, key, value.count, size, left());
+            name_, quote_name(key), value.count, size, left());
       take_bytes(value.count * size, key);
     } else if (value.type == GgufValueType::kString) {
-      check(value.count <= left() / 8, ErrorCode::kCorruptData, "{}: {} claims {} strings in {} bytes", name_, key,
-            value.count, left());
+      check(value.count <= left() / 8, ErrorCode::kCorruptData, "{}: {} claims {} strings in {} bytes", name_,
+            quote_name(key), value.count, left());
       skip_strings(value.count, key);
     } else {
       fail(value.type == GgufValueType::kArray ? ErrorCode::kUnsupported : ErrorCode::kCorruptData,

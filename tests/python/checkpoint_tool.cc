@@ -6,7 +6,7 @@
 //                                    IN holds MODULE.weight (and .weight_scale); DIR gets model.safetensors and
 //                                    the quantization_config of config.json; every weight is packed as 2:4 first
 //   checkpoint_tool dump FILE.gguf OUT                 every tensor as read() gives it
-//   checkpoint_tool match PATTERN NAME...              0 or 1 a line
+//   checkpoint_tool match FILE.json                    FILE is a list of [pattern, name]; prints 0 or 1 for each
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -92,8 +92,9 @@ void dump(const Arguments& arguments) {
 }
 
 void match(const Arguments& arguments) {
-  const NamePattern pattern(arguments.at(0));
-  for (std::size_t i = 1; i < arguments.size(); ++i) fmt::print("{}\n", pattern.matches(arguments[i]) ? 1 : 0);
+  for (const auto& pair : read_json_file(arguments.at(0))) {
+    fmt::print("{}\n", NamePattern(pair.at(0).get<std::string>()).matches(pair.at(1).get<std::string>()) ? 1 : 0);
+  }
 }
 
 }  // namespace
