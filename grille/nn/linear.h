@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "grille/kernels/matmul.h"
 #include "grille/tensors/weight.h"
 
 namespace grille::nn {
@@ -46,6 +47,8 @@ class WeightLinear final : public Linear {
 
  private:
   friend std::vector<at::Tensor> forward_shared(const at::Tensor& x, std::span<const Linear* const> linears);
+
+  kernels::AnyWeight kernel_weight() const;
 
   tensors::Weight weight_;
   at::Tensor bias_;
