@@ -17,6 +17,14 @@ if(NOT EXISTS ${GRILLE_TORCH_DIR}/lib/libtorch_cpu.so)
                       "-DGRILLE_TORCH_DIR=<site-packages>/torch of torch 2.11.0")
 endif()
 
+# The wheel's include folder also carries other libraries' headers (its own fmt among them), which must not
+# hide the system's: show only torch's.
+set(torch_include ${CMAKE_BINARY_DIR}/torch_include)
+file(MAKE_DIRECTORY ${torch_include})
+foreach(folder ATen c10 caffe2 torch)
+  file(CREATE_LINK ${GRILLE_TORCH_DIR}/include/${folder} ${torch_include}/${folder} SYMBOLIC)
+endforeach()
+
 add_library(torch::c10 SHARED IMPORTED)
 set_target_properties(torch::c10 PROPERTIES IMPORTED_LOCATION ${GRILLE_TORCH_DIR}/lib/libc10.so)
 add_library(torch::cpu SHARED IMPORTED)
@@ -24,4 +32,4 @@ set_target_properties(torch::cpu PROPERTIES
   IMPORTED_LOCATION ${GRILLE_TORCH_DIR}/lib/libtorch_cpu.so
   INTERFACE_LINK_LIBRARIES "torch::c10;Threads::Threads")
 target_include_directories(torch::cpu SYSTEM INTERFACE
-  ${GRILLE_TORCH_DIR}/include ${GRILLE_TORCH_DIR}/include/torch/csrc/api/include)
+  ${torch_include} ${torch_include}/torch/csrc/api/include)

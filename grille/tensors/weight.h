@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -44,6 +45,10 @@ Weight two_four_from_dense(const at::Tensor& dense, const std::string& name);
 
 // View of a kTwoFour weight.
 formats::TwoFourBitmaskView two_four_view(const Weight& weight);
+
+// Rows `ids` of the weight (scale applied) in `dtype`: [ids, cols]. Throws Error{kInvalidArgument} for an id
+// outside [0, rows).
+at::Tensor gather_rows(const Weight& weight, const std::vector<std::int32_t>& ids, at::ScalarType dtype);
 
 // The weight as a dense float32 [rows, cols] tensor, scale applied.
 at::Tensor to_dense_float(const Weight& weight);

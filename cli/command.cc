@@ -1,0 +1,154 @@
+#include "cli/command.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <new>
+
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "grille/base/error.h"
+#include "grille/base/interrupt.h"
+#include "grille/base/parallel.h"
+
+namespace grille::cli {
+namespace {
+
+constexpr int kExitFault = 1;
+constexpr int kExitUser = 2;
+constexpr int kExitInterrupted = 130;
+
+// The first signal asks the loops to stop; a second one ends the process at once.
+extern "C" void on_signal(int signal) {
+  if (interrupt_requested()) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+  request_interrupt();
+}
+
+void install_signal_handlers() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+void add_common_options(CLI::App& command, CommonOptions& options) {
+  const std::string group = "Common options";
+  command.add_option("--device", options.device, "cpu (CUDA comes to this command in a later version)")
+      ->option_text("DEVICE")
+      ->group(group);
+  command.add_option("--dtype", options.dtype, "Compute in auto (the model's), float32, bfloat16 or float16")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
+      ->group(group);
+  command.add_option("--threads", options.threads, "CPU threads; 0: every core")
+      ->check(CLI::Range(0, 1024))
+      ->group(group);
+  command.add_option("--seed", options.seed, "Random seed")->group(group)->capture_default_str();
+  command.add_flag("--json", options.json, "Print one JSON object to stdout and nothing else")->group(group);
+  command.add_flag("--quiet", options.quiet, "No progress and no log")->group(group);
+  command.add_flag("--verbose", options.verbose, "More log")->group(group);
+}
+
+void check_device(const std::string& command, const std::string& device) {
+  if (device == "auto" || device == "cpu") return;
+  check(device == "cuda" || device.starts_with("cuda:"), ErrorCode::kInvalidArgument,
+        "--device {}: expected cpu, cuda or cuda:N", device);
+  fail(ErrorCode::kUnsupported, "--device {}: '{}' has no CUDA path yet; leave it out or use --device cpu", device,
+       command);
+}
+
+nlohmann::json run_body(const std::string& name, const CommonOptions& options, const CommandBody& body) {
+  check_device(name, options.device);
+  if (options.threads > 0) {
+    set_num_threads(options.threads);
+    at::set_num_threads(options.threads);
+  }
+  auto logger = spdlog::stderr_color_st("grille");
+  logger->set_pattern("%v");
+  logger->set_level(options.quiet ? spdlog::level::warn : options.verbose ? spdlog::level::debug : spdlog::level::info);
+  spdlog::set_default_logger(logger);
+  spdlog::debug("running on the CPU with {} threads", num_threads());
+
+  ProgressBar progress(options.quiet);
+  const c10::InferenceMode inference;
+  const auto begin = std::chrono::steady_clock::now();
+  nlohmann::json result = body({options, progress});
+  result["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result["device"] = "cpu";
+  result["version"] = GRILLE_VERSION;
+  return result;
+}
+
+void flush_stdout() {
+  check(std::fflush(stdout) == 0 && std::cout.flush().good(), ErrorCode::kNoSpace, "stdout: the result could not be written");
+}
+
+int exit_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kCancelled: return kExitInterrupted;
+    case ErrorCode::kInternal:
+    case ErrorCode::kDevice: return kExitFault;
+    default: return kExitUser;
+  }
+}
+
+int report(int status, const std::string& message) {
+  std::fputs(("grille: " + message + "\n").c_str(), stderr);
+  return status;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::optional<DType> CommonOptions::compute_dtype() const {
+  return dtype == "auto" ? std::nullopt : dtype_from_name(dtype);
+}
+
+CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
+                      const std::string& example, CommandBody body) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command->footer("Example:\n  " + example + "\n");
+  auto options = std::make_shared<CommonOptions>();
+  add_common_options(*command, *options);
+  command->callback([name, options, body = std::move(body)] {
+    const nlohmann::json result = run_body(name, *options, body);
+    if (options->json) std::cout << result.dump() << "\n";
+    flush_stdout();
+  });
+  return command;
+}
+
+int run_command_line(int argc, char** argv) {
+  install_signal_handlers();
+  CLI::App app("grille makes language models sparse, small and fast, and keeps them good.", "grille");
+  app.set_version_flag("--version", GRILLE_VERSION);
+  app.require_subcommand(1);
+  app.footer("'grille COMMAND --help' explains a command.");
+  for (const auto add : {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat}) add(app);
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::Success& success) {
+    return app.exit(success);  // --help, --version
+  } catch (const CLI::ParseError& error) {
+    return report(kExitUser, first_line(error.what()) + " (see --help)");
+  } catch (const Error& error) {
+    return report(exit_status(error.code()), error.what());
+  } catch (const std::bad_alloc&) {
+    return report(kExitUser, "out of memory: use a smaller model, --context or --samples, or a larger machine");
+  } catch (const std::exception& error) {
+    return report(kExitFault, std::string("internal error: ") + first_line(error.what()));
+  }
+}
+
+}  // namespace grille::cli

@@ -1,0 +1,75 @@
+// What to do with a model: prune, quantize, convert. One pipeline serves all three.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "grille/base/dtype.h"
+#include "grille/prune/pattern.h"
+
+namespace grille::compress {
+
+enum class Method { kMagnitude, kWanda, kSparseGpt };
+enum class Quantization { kNone, kFp8Dynamic };
+enum class EmbeddingQuantization { kNone, kFp8 };
+enum class OutputFormat {
+  kCompressed,  // 2:4 layers as values and bitmask
+  kDense,       // every weight with its zeros, as other programs read it
+};
+
+std::string method_name(Method method);  // "magnitude", "wanda", "sparsegpt"
+bool method_needs_calibration(Method method);
+
+struct PruneOptions {
+  prune::Pattern pattern;
+  Method method = Method::kSparseGpt;
+  double damping = 0.01;
+  bool true_sequential = false;  // layers of a block see inputs that the block's pruned layers made
+  // Which linear layers, in compressed-tensors' syntax: a class name ("Linear"), a full module name, or
+  // "re:<regular expression>". The head and the embedding are never pruned.
+  std::vector<std::string> targets = {"Linear"};
+  std::vector<std::string> ignore = {"lm_head"};
+};
+
+struct Options {
+  std::optional<PruneOptions> prune;
+  Quantization quantize = Quantization::kNone;
+  EmbeddingQuantization quantize_embeddings = EmbeddingQuantization::kNone;
+  OutputFormat format = OutputFormat::kCompressed;
+  std::optional<DType> dtype;          // of stored unquantized tensors; empty: the source's
+  std::optional<DType> compute_dtype;  // of calibration; empty: the source's
+  std::uint64_t seed = 0;
+  std::string calibration_sha256;  // of the calibration files, for the provenance
+  bool resume = false;
+  bool overwrite = false;
+};
+
+struct LayerReport {
+  std::string name;
+  double sparsity = 0.0;
+  std::optional<double> relative_error;  // needs calibration
+  std::optional<double> damping;         // SparseGPT's
+  std::int64_t saturated = 0;            // FP8 weights cut off at the largest value
+  double seconds = 0.0;
+};
+
+struct Report {
+  std::vector<LayerReport> layers;
+  std::int64_t file_bytes_in = 0;
+  std::int64_t file_bytes_out = 0;
+};
+
+// What a run will cost, before it starts.
+struct Estimate {
+  double seconds = 0.0;
+  std::int64_t peak_host_bytes = 0;
+  std::int64_t file_bytes_out = 0;
+};
+
+}  // namespace grille::compress

@@ -1,0 +1,32 @@
+// From files to a model that runs.
+#pragma once
+
+#include <optional>
+
+#include "grille/base/progress.h"
+#include "grille/models/decoder.h"
+#include "grille/models/model_files.h"
+
+namespace grille::models {
+
+struct LoadOptions {
+  std::optional<DType> compute_dtype;  // empty: the checkpoint's
+  // FP8 models with dynamic activations: round activations too (what a GPU does), or not.
+  nn::Activations activations = nn::Activations::kQuantized;
+};
+
+// Layer by layer, from file to the form that kernels read; no dense copy of a compressed weight is made.
+// Unquantized weights are narrowed to the compute dtype when that is smaller than theirs.
+Decoder load_decoder(const ModelFiles& files, const LoadOptions& options, Progress& progress);
+
+// The parts, for programs that hold one block at a time: a decoder without layers, and one layer.
+Decoder load_decoder_frame(const ModelFiles& files, const LoadOptions& options);
+DecoderLayer load_layer(const ModelFiles& files, std::int64_t index, const LoadOptions& options);
+
+// One weight as it is stored.
+tensors::Weight load_weight(const ModelFiles& files, std::int64_t layer, Slot slot);
+
+// float32 copy of a norm weight or bias.
+at::Tensor load_vector(const ModelFiles& files, const std::string& name, std::int64_t length);
+
+}  // namespace grille::models

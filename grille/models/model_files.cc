@@ -1,0 +1,171 @@
+#include "grille/models/model_files.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "grille/base/error.h"
+#include "grille/checkpoint/safetensors.h"
+#include "grille/models/decoder.h"
+#include "grille/models/gguf_model.h"
+#include "grille/text/text_files.h"
+
+namespace grille::models {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// Files that travel with a model when its weights are rewritten.
+constexpr std::array kSideFiles = {"tokenizer.json",          "tokenizer_config.json", "special_tokens_map.json",
+                                   "generation_config.json",  "chat_template.jinja",   "vocab.json",
+                                   "merges.txt",              "tokenizer.model",       "added_tokens.json"};
+
+// The hub's cache: HF_HUB_CACHE, or HF_HOME/hub, or ~/.cache/huggingface/hub.
+fs::path hub_cache() {
+  if (const char* cache = std::getenv("HF_HUB_CACHE"); cache != nullptr && *cache != '\0') return cache;
+  if (const char* home = std::getenv("HF_HOME"); home != nullptr && *home != '\0') return fs::path(home) / "hub";
+  const char* home = std::getenv("HOME");
+  return fs::path(home != nullptr ? home : ".") / ".cache" / "huggingface" / "hub";
+}
+
+bool is_hub_id(const std::string& model) {
+  const std::size_t slash = model.find('/');
+  return slash != std::string::npos && slash > 0 && slash + 1 < model.size() &&
+         model.find('/', slash + 1) == std::string::npos && model.find("..") == std::string::npos &&
+         model.front() != '.' && model.front() != '~';
+}
+
+// The snapshot of "org/name" that refs/main points to, if it is there.
+std::optional<fs::path> hub_snapshot(const std::string& id) {
+  std::string folder = "models--" + id;
+  folder.replace(folder.find('/'), 1, "--");
+  const fs::path root = hub_cache() / folder;
+  std::ifstream reference(root / "refs" / "main");
+  std::string commit;
+  if (!(reference >> commit) || commit.find_first_not_of("0123456789abcdef") != std::string::npos) return std::nullopt;
+  const fs::path snapshot = root / "snapshots" / commit;
+  if (!fs::is_directory(snapshot)) return std::nullopt;
+  return snapshot;
+}
+
+fs::path locate_model(const std::string& model) {
+  if (fs::exists(model)) return model;
+  if (is_hub_id(model)) {
+    if (const auto snapshot = hub_snapshot(model)) return *snapshot;
+    fail(ErrorCode::kNotFound, "{}: no such file or folder, and not in the local hub cache; get it with: hf download {}",
+         model, model);
+  }
+  fail(ErrorCode::kNotFound, "{}: no such file or folder", model);
+}
+
+json read_json(const fs::path& path) {
+  const std::string contents = text::read_file(path);
+  json object = json::parse(contents, nullptr, /*allow_exceptions=*/false);
+  check(!object.is_discarded(), ErrorCode::kCorruptData, "{}: not valid JSON", path.string());
+  return object;
+}
+
+void open_directory(ModelFiles& files) {
+  const fs::path config = files.path / "config.json";
+  check(fs::exists(config), ErrorCode::kNotFound, "{}: no config.json in this folder; expected a Hugging Face model",
+        files.path.string());
+  files.hf_config = read_json(config);
+  files.config = parse_config(files.hf_config, config.string());
+  files.compression = checkpoint::parse_compression_config(files.hf_config, config.string());
+  files.tensors = checkpoint::open_safetensors(files.path);
+  for (const char* name : kSideFiles) {
+    if (fs::exists(files.path / name)) files.side_files[name] = text::read_file(files.path / name);
+  }
+}
+
+void open_gguf(ModelFiles& files) {
+  auto file = checkpoint::GgufFile::open(files.path);
+  files.from_gguf = true;
+  files.hf_config = hf_config_from_gguf(*file);
+  files.config = parse_config(files.hf_config, files.path.string());
+  if (file->get_string("tokenizer.ggml.model")) {
+    const text::GgmlVocabulary vocabulary = vocabulary_from_gguf(*file);
+    files.side_files["tokenizer.json"] = text::tokenizer_json(vocabulary);
+    files.side_files["tokenizer_config.json"] = text::tokenizer_config_json(vocabulary);
+  }
+  files.tensors = hf_tensors_from_gguf(std::move(file), files.hf_config);
+}
+
+// Parts of a linear layer's name after the module: which of them must be there depends on the format and is
+// checked when the layer is read.
+constexpr std::array kLinearSuffixes = {"weight", "weight_scale", "compressed", "bitmask", "shape"};
+
+struct Expected {
+  std::set<std::string> modules;  // linear layers, embedding, head
+  std::set<std::string> tensors;  // norms and biases, by full name
+};
+
+Expected expected_names(const DecoderConfig& config) {
+  Expected expected;
+  expected.modules.insert("model.embed_tokens");
+  expected.tensors.insert("model.norm.weight");
+  if (!config.tie_word_embeddings) expected.modules.insert("lm_head");
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    const std::string prefix = fmt::format("model.layers.{}.", layer);
+    expected.tensors.insert(prefix + "input_layernorm.weight");
+    expected.tensors.insert(prefix + "post_attention_layernorm.weight");
+    if (config.query_key_norm) {
+      expected.tensors.insert(prefix + "self_attn.q_norm.weight");
+      expected.tensors.insert(prefix + "self_attn.k_norm.weight");
+    }
+    for (const Slot slot : kSlots) {
+      expected.modules.insert(module_name(layer, slot));
+      if (slot_has_bias(config, slot)) expected.tensors.insert(module_name(layer, slot) + ".bias");
+    }
+  }
+  return expected;
+}
+
+// Tensors that checkpoints carry and that no program reads: frequencies that follow from the
+// configuration, and a second copy of a tied head.
+bool is_redundant(const std::string& name, const DecoderConfig& config) {
+  return name.ends_with(".rotary_emb.inv_freq") || (config.tie_word_embeddings && name == "lm_head.weight");
+}
+
+void check_tensor_names(const ModelFiles& files) {
+  const Expected expected = expected_names(files.config);
+  std::set<std::string> missing_modules = expected.modules;
+  std::set<std::string> missing_tensors = expected.tensors;
+  for (const auto& [name, info] : files.tensors->tensors()) {
+    if (missing_tensors.erase(name) > 0 || is_redundant(name, files.config)) continue;
+    const std::size_t dot = name.rfind('.');
+    const std::string module = name.substr(0, dot == std::string::npos ? 0 : dot);
+    const std::string suffix = name.substr(dot == std::string::npos ? 0 : dot + 1);
+    const bool known_suffix =
+        std::find(kLinearSuffixes.begin(), kLinearSuffixes.end(), suffix) != kLinearSuffixes.end();
+    check(expected.modules.contains(module) && known_suffix, ErrorCode::kCorruptData,
+          "{} is not part of a {} model with this configuration, and would be ignored", files.tensors->locate(name),
+          files.config.family);
+    missing_modules.erase(module);
+  }
+  check(missing_tensors.empty(), ErrorCode::kCorruptData, "{}: tensor '{}' is missing ({} in all)", files.path.string(),
+        missing_tensors.empty() ? "" : *missing_tensors.begin(), missing_tensors.size());
+  check(missing_modules.empty(), ErrorCode::kCorruptData, "{}: the weight of '{}' is missing ({} in all)",
+        files.path.string(), missing_modules.empty() ? "" : *missing_modules.begin(), missing_modules.size());
+}
+
+}  // namespace
+
+ModelFiles open_model(const std::string& model) {
+  ModelFiles files;
+  files.path = locate_model(model);
+  if (fs::is_directory(files.path)) {
+    open_directory(files);
+  } else {
+    check(files.path.extension() == ".gguf", ErrorCode::kUnsupported,
+          "{}: expected a Hugging Face folder or a .gguf file", files.path.string());
+    open_gguf(files);
+  }
+  check_tensor_names(files);
+  return files;
+}
+
+}  // namespace grille::models

@@ -1,0 +1,34 @@
+// How a model's forward reaches attention: the same forward runs over whole sequences (evaluation,
+// pruning, training) and over a paged cache (the engine).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace grille::nn {
+
+class Attention {
+ public:
+  virtual ~Attention() = default;
+  // Causal attention of one layer, softmax(q k^T / sqrt(head_dim)) v, with rotary embedding applied already.
+  //   query [tokens, num_heads, head_dim]; key, value [tokens, num_kv_heads, head_dim]
+  //   returns [tokens, num_heads * head_dim] in query's dtype
+  virtual at::Tensor forward(std::int64_t layer, const at::Tensor& query, const at::Tensor& key,
+                             const at::Tensor& value) = 0;
+};
+
+// Every token attends to the earlier ones of its own segment; segments follow each other in the rows.
+class SegmentAttention final : public Attention {
+ public:
+  // Lengths of the segments (documents); they add up to the number of tokens.
+  explicit SegmentAttention(std::vector<std::int64_t> lengths) : lengths_(std::move(lengths)) {}
+  at::Tensor forward(std::int64_t layer, const at::Tensor& query, const at::Tensor& key,
+                     const at::Tensor& value) override;
+
+ private:
+  std::vector<std::int64_t> lengths_;
+};
+
+}  // namespace grille::nn

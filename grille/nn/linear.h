@@ -1,0 +1,60 @@
+// Linear layers, whatever their weight's format.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "grille/tensors/weight.h"
+
+namespace grille::nn {
+
+class Linear {
+ public:
+  virtual ~Linear() = default;
+  virtual std::int64_t in_features() const = 0;
+  virtual std::int64_t out_features() const = 0;
+  // x [..., in_features] -> [..., out_features] in x's dtype.
+  virtual at::Tensor forward(const at::Tensor& x) const = 0;
+  // hidden += forward(x), for residual connections. hidden [..., out_features], in x's dtype.
+  virtual void forward_add(const at::Tensor& x, at::Tensor& hidden) const;
+};
+
+// What an FP8 weight multiplies.
+enum class Activations {
+  kFull,       // the activations as they are
+  kQuantized,  // rounded to FP8 with a scale per token first, as GPUs with FP8 tensor cores do
+};
+
+// A fixed weight on the CPU: dense or 2:4, 32, 16 or 8 bits.
+class WeightLinear final : public Linear {
+ public:
+  // bias: float32 [out_features] or undefined. kQuantized is refused for a weight that is not FP8.
+  explicit WeightLinear(tensors::Weight weight, at::Tensor bias = {}, Activations activations = Activations::kFull);
+
+  std::int64_t in_features() const override { return weight_.cols; }
+  std::int64_t out_features() const override { return weight_.rows; }
+  at::Tensor forward(const at::Tensor& x) const override;
+  void forward_add(const at::Tensor& x, at::Tensor& hidden) const override;
+  // As forward, with the result in `dtype`.
+  at::Tensor forward_as(const at::Tensor& x, at::ScalarType dtype) const;
+
+  const tensors::Weight& weight() const { return weight_; }
+  Activations activations() const { return activations_; }
+
+ private:
+  friend std::vector<at::Tensor> forward_shared(const at::Tensor& x, std::span<const Linear* const> linears);
+
+  tensors::Weight weight_;
+  at::Tensor bias_;
+  at::Tensor scale_;  // float32 copy of weight_.scale
+  Activations activations_;
+};
+
+// {linear->forward(x) for each}: layers that read the same input (q, k, v; gate, up) share its preparation
+// and one parallel region where all of them are WeightLinear.
+std::vector<at::Tensor> forward_shared(const at::Tensor& x, std::span<const Linear* const> linears);
+
+}  // namespace grille::nn

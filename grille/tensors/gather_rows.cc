@@ -1,0 +1,33 @@
+#include <cstring>
+
+#include <ATen/ops/empty.h>
+
+#include "grille/base/error.h"
+#include "grille/tensors/weight.h"
+
+namespace grille::tensors {
+
+at::Tensor gather_rows(const Weight& weight, const std::vector<std::int32_t>& ids, at::ScalarType dtype) {
+  check(weight.format == WeightFormat::kDense, ErrorCode::kUnsupported, "embedding: a 2:4 table is not supported");
+  const std::int64_t count = static_cast<std::int64_t>(ids.size());
+  at::Tensor rows = at::empty({count, weight.cols}, weight.values.options());
+  const std::size_t row_bytes = static_cast<std::size_t>(weight.cols) * dtype_size(weight.dtype());
+  const auto* from = static_cast<const std::byte*>(weight.values.const_data_ptr());
+  auto* to = static_cast<std::byte*>(rows.mutable_data_ptr());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t id = ids[static_cast<std::size_t>(i)];
+    check(id >= 0 && id < weight.rows, ErrorCode::kInvalidArgument,
+          "embedding: token id {} is outside the vocabulary of {}", id, weight.rows);
+    std::memcpy(to + static_cast<std::size_t>(i) * row_bytes, from + static_cast<std::size_t>(id) * row_bytes,
+                row_bytes);
+  }
+  if (!weight.quantized()) return rows.to(dtype);
+  at::Tensor scales = at::empty({count, 1}, weight.scale.options().dtype(at::kFloat));
+  const at::Tensor table = weight.scale.scalar_type() == at::kFloat ? weight.scale : weight.scale.to(at::kFloat);
+  for (std::int64_t i = 0; i < count; ++i) {
+    scales.mutable_data_ptr<float>()[i] = table.const_data_ptr<float>()[ids[static_cast<std::size_t>(i)]];
+  }
+  return rows.to(at::kFloat).mul_(scales).to(dtype);
+}
+
+}  // namespace grille::tensors
