@@ -29,7 +29,7 @@ compress::Method parse_method(const std::string& name) {
   fail(ErrorCode::kInternal, "method '{}'", name);
 }
 
-text::Calibration read_calibration(const PruneCommand& options, const models::ModelFiles& files,
+text::CalibrationData read_calibration(const PruneCommand& options, const models::ModelFiles& files,
                                    const CommandContext& context) {
   text::CalibrationOptions calibration;
   calibration.files.assign(options.calibration.begin(), options.calibration.end());
@@ -39,7 +39,7 @@ text::Calibration read_calibration(const PruneCommand& options, const models::Mo
   calibration.seed = context.options.seed;
   check(calibration.context <= files.config.max_positions, ErrorCode::kInvalidArgument,
         "--context {}: the model's longest is {}", calibration.context, files.config.max_positions);
-  return text::build_calibration(calibration, models::load_tokenizer(files));
+  return text::read_calibration(models::load_tokenizer(files), calibration);
 }
 
 nlohmann::json estimate_json(const compress::Estimate& estimate) {
@@ -57,7 +57,7 @@ nlohmann::json run(const PruneCommand& options, const CommandContext& context) {
         ErrorCode::kInvalidArgument, "--method {} needs text to calibrate on: give --calibration FILE", options.method);
 
   const models::ModelFiles files = models::open_model(options.output.model);
-  text::Calibration calibration;
+  text::CalibrationData calibration;
   if (!options.calibration.empty()) {
     calibration = read_calibration(options, files, context);
     pipeline.calibration_sha256 = calibration.sha256;
