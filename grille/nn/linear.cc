@@ -54,6 +54,13 @@ WeightLinear::WeightLinear(tensors::Weight weight, at::Tensor bias, Activations 
   if (weight_.quantized()) scale_ = weight_.scale.to(at::kFloat).contiguous();
 }
 
+std::unique_ptr<WeightLinear> WeightLinear::with_weight(tensors::Weight weight) const {
+  check(weight.rows == weight_.rows && weight.cols == weight_.cols, ErrorCode::kInvalidArgument,
+        "linear: expected a weight of [{}, {}], got [{}, {}]", weight_.rows, weight_.cols, weight.rows, weight.cols);
+  const Activations activations = weight.quantized() ? activations_ : Activations::kFull;
+  return std::make_unique<WeightLinear>(std::move(weight), bias_, activations);
+}
+
 kernels::AnyWeight WeightLinear::kernel_weight() const {
   if (weight_.format == tensors::WeightFormat::kTwoFour) {
     return kernels::TwoFourWeight{tensors::two_four_view(weight_), float_data(scale_), float_data(bias_)};

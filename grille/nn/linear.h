@@ -42,6 +42,9 @@ class WeightLinear final : public Linear {
   // As forward, with the result in `dtype`.
   at::Tensor forward_as(const at::Tensor& x, at::ScalarType dtype) const;
 
+  // The same layer (bias, activations where they fit) with another weight of the same shape.
+  std::unique_ptr<WeightLinear> with_weight(tensors::Weight weight) const;
+
   const tensors::Weight& weight() const { return weight_; }
   Activations activations() const { return activations_; }
 
