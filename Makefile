@@ -12,6 +12,7 @@ JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 FUZZ_RUNS ?= 1000000
 TIDY_SECONDS ?= 600
+RUST_ARCHIVE := build/rust/release/libgrille_text.a
 PYTHON := .venv/bin/python
 
 .PHONY: all demo test build-all configure bench fuzz format format-check tidy clean help
@@ -53,8 +54,9 @@ bench: setup-bench build-all
 	@tools/bench.sh
 
 # The parsers' random tests, in a build of their own that holds just what they need.
-fuzz: setup-test
-	@[ -f build-asan/build.ninja ] || cmake --preset asan $(CMAKE_FLAGS_ASAN)
+fuzz: setup-test configure
+	@cmake --build build --target grille_text_rust
+	@[ -f build-asan/build.ninja ] || cmake --preset asan -DGRILLE_TEXT_LIBRARY=$(CURDIR)/$(RUST_ARCHIVE)
 	@cmake --build build-asan -j $(JOBS) --target fuzz_tests
 	GRILLE_FUZZ_RUNS=$(FUZZ_RUNS) \
 	  ASAN_OPTIONS=detect_leaks=0:detect_container_overflow=0:max_allocation_size_mb=4096 \
