@@ -4,7 +4,6 @@
 #include <iostream>
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include "grille/base/error.h"
 
@@ -93,14 +92,7 @@ nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Opt
   return {{"layers", layers},
           {"file_bytes_in", report.file_bytes_in},
           {"file_bytes_out", report.file_bytes_out},
-          {"peak_host_bytes", peak_host_bytes()},
           {"peak_device_bytes", 0}};
-}
-
-std::int64_t peak_host_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 }
 
 }  // namespace grille::cli

@@ -36,7 +36,4 @@ nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Opt
                             const std::vector<text::CalibrationWindow>& calibration, const std::string& directory,
                             const CommandContext& context);
 
-// Most memory that this process has used so far.
-std::int64_t peak_host_bytes();
-
 }  // namespace grille::cli

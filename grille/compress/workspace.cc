@@ -1,12 +1,9 @@
 #include "grille/compress/workspace.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-
 #include <fmt/format.h>
 
 #include "grille/base/error.h"
+#include "grille/checkpoint/output_file.h"
 #include "grille/text/text_files.h"
 
 namespace grille::compress {
@@ -57,11 +54,7 @@ fs::path Workspace::part(std::int64_t index) const {
 }
 
 void Workspace::write_file(const std::string& name, const std::string& contents) const {
-  const fs::path path = partial_ / name;
-  std::ofstream out(path, std::ios::binary);
-  out << contents;
-  out.close();
-  check(!out.fail(), ErrorCode::kNoSpace, "{}: could not be written: {}", path.string(), std::strerror(errno));
+  checkpoint::write_file(partial_ / name, contents);
 }
 
 void Workspace::publish() {
