@@ -36,7 +36,7 @@ configure: setup-build
 	@[ -f build/build.ninja ] || cmake -S . -B build -G Ninja $(CMAKE_FLAGS)
 
 demo: setup-demo all
-	@tools/demo.sh
+	@$(PYTHON) tools/demo.py $(if $(TEXT),--text "$(TEXT)")
 
 build-all: setup-test configure
 	@cmake --build build -j $(JOBS)

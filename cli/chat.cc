@@ -28,7 +28,7 @@ nlohmann::json run(const ChatOptions& options, const CommandContext& context) {
   const LoadedModel loaded = load_model(options.model, context);
   const text::Tokenizer tokenizer = models::load_tokenizer(loaded.files);
   engine::LocalEngine engine(loaded.decoder, {});
-  nlohmann::json messages = nlohmann::json::array();
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
 
   engine::GenerationOptions generation = options.generation;
@@ -38,7 +38,7 @@ nlohmann::json run(const ChatOptions& options, const CommandContext& context) {
   for (std::string message; read_message(message);) {
     if (message.empty()) continue;
     messages.push_back({{"role", "user"}, {"content", message}});
-    const std::vector<std::int32_t> prompt = models::encode_chat(tokenizer, messages);
+    const std::vector<std::int32_t> prompt = engine::encode_chat(tokenizer, messages);
     const engine::Generation reply = engine::generate(engine, tokenizer, prompt, generation, [](std::string_view piece) {
       std::cout << piece << std::flush;
     });

@@ -12,6 +12,7 @@
 #include <c10/core/InferenceMode.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 #include "grille/base/error.h"
 #include "grille/base/interrupt.h"
@@ -58,6 +59,13 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   command.add_flag("--verbose", options.verbose, "More log")->group(group);
 }
 
+// The most memory that this process has held at once.
+std::int64_t peak_host_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+}
+
 void check_device(const std::string& command, const std::string& device) {
   if (device == "auto" || device == "cpu") return;
   check(device == "cuda" || device.starts_with("cuda:"), ErrorCode::kInvalidArgument,
@@ -84,6 +92,7 @@ nlohmann::json run_body(const std::string& name, const CommonOptions& options, c
   nlohmann::json result = body({options, progress});
   result["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   result["device"] = "cpu";
+  result["peak_host_bytes"] = peak_host_bytes();
   result["version"] = GRILLE_VERSION;
   return result;
 }

@@ -3,6 +3,7 @@
 
 #include "cli/model_options.h"
 #include "grille/base/error.h"
+#include "grille/engine/text_generator.h"
 #include "grille/evaluate/perplexity.h"
 #include "grille/text/text_files.h"
 
@@ -20,13 +21,23 @@ struct PerplexityCommand {
 };
 
 std::vector<std::int32_t> read_text(const PerplexityCommand& options, const text::Tokenizer& tokenizer) {
-  std::string text = text::read_file(options.text);
+  std::string text = text::read_text_file(options.text);
   if (options.text_format == "hf-wikitext") text = text::join_hf_wikitext(text);
   std::vector<std::int32_t> ids = tokenizer.encode(text, /*add_special_tokens=*/true);
   if (options.max_tokens > 0 && static_cast<std::int64_t>(ids.size()) > options.max_tokens) {
     ids.resize(static_cast<std::size_t>(options.max_tokens));
   }
   return ids;
+}
+
+std::vector<std::vector<std::int32_t>> read_documents(const std::string& file, const text::Tokenizer& tokenizer) {
+  std::vector<std::vector<std::int32_t>> documents;
+  for (const text::Document& document : text::read_documents(file)) {
+    documents.push_back(document.messages_json.empty()
+                            ? tokenizer.encode(document.text, /*add_special_tokens=*/true)
+                            : engine::encode_chat(tokenizer, nlohmann::ordered_json::parse(document.messages_json)));
+  }
+  return documents;
 }
 
 nlohmann::json run(const PerplexityCommand& options, const CommandContext& context) {
@@ -41,7 +52,7 @@ nlohmann::json run(const PerplexityCommand& options, const CommandContext& conte
   const evaluate::PerplexityResult result =
       options.documents.empty()
           ? evaluate::perplexity(loaded.decoder, read_text(options, tokenizer), perplexity, context.progress)
-          : evaluate::document_perplexity(loaded.decoder, text::read_documents(options.documents, tokenizer),
+          : evaluate::document_perplexity(loaded.decoder, read_documents(options.documents, tokenizer),
                                           perplexity, context.progress);
   if (!context.options.json) {
     std::cout << fmt::format("perplexity {:.4f}", result.perplexity);

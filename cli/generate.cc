@@ -22,7 +22,8 @@ nlohmann::json run(const GenerateOptions& options, const CommandContext& context
   engine::check_sampling(options.generation.sampling);
   const LoadedModel loaded = load_model(options.model, context);
   const text::Tokenizer tokenizer = models::load_tokenizer(loaded.files);
-  const std::vector<std::int32_t> prompt = models::encode_prompt(tokenizer, options.prompt, options.chat);
+  const std::vector<std::int32_t> prompt = options.chat ? engine::encode_chat(tokenizer, {{{"role", "user"}, {"content", options.prompt}}})
+                   : engine::encode_prompt(tokenizer, options.prompt);
 
   engine::GenerationOptions generation = options.generation;
   generation.sampling.seed = context.options.seed;

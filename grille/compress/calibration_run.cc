@@ -57,14 +57,14 @@ CalibrationRun::CalibrationRun(const models::Decoder& model, const std::vector<t
     : model_(model) {
   for (const text::CalibrationWindow& window : windows) {
     std::vector<std::int64_t> positions;
-    for (const std::int64_t length : window.lengths) {
+    for (const std::int64_t length : window.segment_lengths) {
       for (std::int64_t i = 0; i < length; ++i) positions.push_back(i);
     }
     check(positions.size() == window.ids.size(), ErrorCode::kInternal, "calibration: documents cover {} of {} tokens",
           positions.size(), window.ids.size());
     hidden_.push_back(model.embed(window.ids));
     rotary_.push_back(model.rotary().at_positions(positions));
-    lengths_.push_back(window.lengths);
+    lengths_.push_back(window.segment_lengths);
   }
 }
 

@@ -240,6 +240,31 @@ json hf_config_from_gguf(const checkpoint::GgufFile& file) {
   return config;
 }
 
+text::GgmlVocabulary vocabulary_from_gguf(const checkpoint::GgufFile& file) {
+  const auto id = [&](const char* key) -> std::optional<std::int64_t> {
+    const auto value = file.get_uint(key);
+    if (!value) return std::nullopt;
+    return static_cast<std::int64_t>(*value);
+  };
+  text::GgmlVocabulary vocabulary;
+  vocabulary.model = file.get_string("tokenizer.ggml.model").value_or("");
+  vocabulary.pre = file.get_string("tokenizer.ggml.pre").value_or("");
+  vocabulary.tokens = file.get_string_array("tokenizer.ggml.tokens").value_or(std::vector<std::string>());
+  vocabulary.token_types = file.get_int_array("tokenizer.ggml.token_type").value_or(std::vector<std::int32_t>());
+  vocabulary.scores = file.get_float_array("tokenizer.ggml.scores").value_or(std::vector<float>());
+  vocabulary.merges = file.get_string_array("tokenizer.ggml.merges").value_or(std::vector<std::string>());
+  vocabulary.bos_id = id("tokenizer.ggml.bos_token_id");
+  vocabulary.eos_id = id("tokenizer.ggml.eos_token_id");
+  vocabulary.eot_id = id("tokenizer.ggml.eot_token_id");
+  vocabulary.unk_id = id("tokenizer.ggml.unknown_token_id");
+  vocabulary.pad_id = id("tokenizer.ggml.padding_token_id");
+  vocabulary.add_bos = file.get_bool("tokenizer.ggml.add_bos_token");
+  vocabulary.add_eos = file.get_bool("tokenizer.ggml.add_eos_token");
+  vocabulary.add_space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix");
+  vocabulary.chat_template = file.get_string("tokenizer.chat_template").value_or("");
+  return vocabulary;
+}
+
 std::unique_ptr<checkpoint::TensorSource> hf_tensors_from_gguf(std::unique_ptr<checkpoint::GgufFile> file,
                                                                const json& config) {
   const bool permuted = config.at("model_type") == "llama";

@@ -76,9 +76,6 @@ void open_directory(ModelFiles& files) {
   files.config = parse_config(files.hf_config, config.string());
   files.compression = checkpoint::parse_compression_config(files.hf_config, config.string());
   files.tensors = checkpoint::open_safetensors(files.path);
-  for (const char* name : kSideFiles) {
-    if (fs::exists(files.path / name)) files.side_files[name] = text::read_file(files.path / name);
-  }
 }
 
 void open_gguf(ModelFiles& files) {
@@ -87,9 +84,7 @@ void open_gguf(ModelFiles& files) {
   files.hf_config = hf_config_from_gguf(*file);
   files.config = parse_config(files.hf_config, files.path.string());
   if (file->get_string("tokenizer.ggml.model")) {
-    const text::GgmlVocabulary vocabulary = vocabulary_from_gguf(*file);
-    files.side_files["tokenizer.json"] = text::tokenizer_json(vocabulary);
-    files.side_files["tokenizer_config.json"] = text::tokenizer_config_json(vocabulary);
+    files.gguf_vocabulary = vocabulary_from_gguf(*file);
   }
   files.tensors = hf_tensors_from_gguf(std::move(file), files.hf_config);
 }
@@ -166,6 +161,30 @@ ModelFiles open_model(const std::string& model) {
   }
   check_tensor_names(files);
   return files;
+}
+
+text::Tokenizer load_tokenizer(const ModelFiles& files) {
+  check(!files.from_gguf || files.gguf_vocabulary, ErrorCode::kNotFound, "{}: the file holds no tokenizer",
+        files.path.string());
+  const text::Tokenizer tokenizer = files.gguf_vocabulary ? text::tokenizer_of(*files.gguf_vocabulary)
+                                                          : text::Tokenizer::from_directory(files.path);
+  check(tokenizer.end_id() <= files.config.vocab_size, ErrorCode::kCorruptData,
+        "{}: the tokenizer has ids up to {}, the model's vocabulary ends at {}; they do not belong together",
+        files.path.string(), tokenizer.end_id() - 1, files.config.vocab_size - 1);
+  return tokenizer;
+}
+
+std::map<std::string, std::string> side_files(const ModelFiles& files) {
+  std::map<std::string, std::string> contents;
+  if (files.gguf_vocabulary) {
+    contents["tokenizer.json"] = text::tokenizer_json(*files.gguf_vocabulary);
+    contents["tokenizer_config.json"] = text::tokenizer_config_json(*files.gguf_vocabulary);
+  }
+  if (files.from_gguf) return contents;
+  for (const char* name : kSideFiles) {
+    if (fs::exists(files.path / name)) contents[name] = text::read_file(files.path / name);
+  }
+  return contents;
 }
 
 }  // namespace grille::models

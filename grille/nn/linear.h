@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "grille/kernels/matmul.h"
 #include "grille/tensors/weight.h"
 
 namespace grille::nn {
@@ -41,11 +42,16 @@ class WeightLinear final : public Linear {
   // As forward, with the result in `dtype`.
   at::Tensor forward_as(const at::Tensor& x, at::ScalarType dtype) const;
 
+  // The same layer (bias, activations where they fit) with another weight of the same shape.
+  std::unique_ptr<WeightLinear> with_weight(tensors::Weight weight) const;
+
   const tensors::Weight& weight() const { return weight_; }
   Activations activations() const { return activations_; }
 
  private:
   friend std::vector<at::Tensor> forward_shared(const at::Tensor& x, std::span<const Linear* const> linears);
+
+  kernels::AnyWeight kernel_weight() const;
 
   tensors::Weight weight_;
   at::Tensor bias_;

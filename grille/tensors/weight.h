@@ -35,9 +35,17 @@ struct Weight {
 // A dense weight. `scale` [rows] is required for float8 and refused otherwise.
 Weight dense_weight(at::Tensor values, at::Tensor scale = {});
 
-// An uninitialised 2:4 weight whose rows are padded as CPU kernels like them (to 64 columns); padding is
-// filled in. The caller writes rows with two_four_row().
+// A 2:4 weight whose rows are padded as CPU kernels like them (to 64 columns). Padding is filled in, the rest
+// is uninitialised: the caller writes every row with set_two_four_row(). cols % 4 == 0.
 Weight empty_two_four(std::int64_t rows, std::int64_t cols, DType dtype);
+
+// Writes one row of a 2:4 weight: cols / 2 kept values and ceil(cols / 8) bytes of bitmask (bit k of byte b:
+// column 8 b + k). A kept -0 is stored as +0. Returns false, and leaves the row undefined, if a group does not
+// keep exactly two columns; see first_bad_group(). Rows may be written from several threads.
+bool set_two_four_row(Weight& weight, std::int64_t row, const void* values, const std::uint8_t* bitmask);
+
+// The first group of a bitmask row that does not keep exactly two columns, or -1.
+std::int64_t first_bad_group(const std::uint8_t* bitmask, std::int64_t cols);
 
 // Packs a dense [rows, cols] weight that is 2:4 already. Throws Error{kCorruptData} that names `name`, the
 // row, the group and its values at the first group with a third non-zero, a NaN or an infinity.
