@@ -4,7 +4,6 @@
 
 #include "grille/base/error.h"
 #include "grille/checkpoint/compressed_tensors.h"
-#include "grille/checkpoint/linear_file.h"
 #include "grille/checkpoint/safetensors_writer.h"
 #include "grille/tensors/views.h"
 
@@ -23,6 +22,8 @@ json to_json(const LayerReport& report) {
   return object;
 }
 
+bool is_two_four(const tensors::Weight& weight) { return weight.format == tensors::WeightFormat::kTwoFour; }
+
 std::optional<double> optional_number(const json& object, const char* key) {
   return object.contains(key) ? std::optional<double>(object.at(key).get<double>()) : std::nullopt;
 }
@@ -39,7 +40,7 @@ void write_part(const std::filesystem::path& path, const std::map<std::string, t
                 const std::map<std::string, at::Tensor>& tensors, const std::vector<LayerReport>& reports) {
   std::vector<checkpoint::TensorSpec> specs;
   for (const auto& [module, weight] : weights) {
-    const auto more = checkpoint::linear_tensors(module, weight, checkpoint::LinearForm::kCompressed);
+    const auto more = checkpoint::linear_tensors(module, checkpoint::form_of(weight, is_two_four(weight)));
     specs.insert(specs.end(), more.begin(), more.end());
   }
   for (const auto& [name, tensor] : tensors) {
@@ -49,7 +50,7 @@ void write_part(const std::filesystem::path& path, const std::map<std::string, t
   for (const LayerReport& report : reports) layers.push_back(to_json(report));
   checkpoint::SafetensorsWriter writer(path, specs, {{kReportsKey, layers.dump()}});
   for (const auto& [module, weight] : weights) {
-    checkpoint::write_linear(writer, module, weight, checkpoint::LinearForm::kCompressed);
+    checkpoint::write_linear(writer, module, weight, is_two_four(weight));
   }
   for (const auto& [name, tensor] : tensors) {
     const at::Tensor whole = tensor.contiguous();
@@ -58,8 +59,13 @@ void write_part(const std::filesystem::path& path, const std::map<std::string, t
   writer.finish();
 }
 
-tensors::Weight PartFile::weight(const std::string& module, std::int64_t rows, std::int64_t cols) const {
-  return checkpoint::read_linear(source_, {}, module, rows, cols);
+PartFile::PartFile(const std::filesystem::path& path)
+    : source_(path), forms_(forms_in(source_)), compression_(compression_for(forms_)) {}
+
+tensors::Weight PartFile::weight(const std::string& module) const {
+  const auto form = forms_.find(module);
+  check(form != forms_.end(), ErrorCode::kNotFound, "{}: is not in this part", source_.locate(module));
+  return checkpoint::read_linear(source_, compression_, module, form->second.rows, form->second.cols);
 }
 
 std::vector<LayerReport> PartFile::reports() const {
