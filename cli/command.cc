@@ -21,6 +21,17 @@
 namespace grille::cli {
 namespace {
 
+// Quoted where a shell would need it.
+std::string typed_command;
+
+std::string quoted(const std::string& argument) {
+  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  if (!argument.empty() && argument.find_first_not_of(plain) == std::string::npos) return argument;
+  std::string result = "'";
+  for (const char c : argument) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
 constexpr int kExitFault = 1;
 constexpr int kExitUser = 2;
 constexpr int kExitInterrupted = 130;
@@ -89,7 +100,7 @@ nlohmann::json run_body(const std::string& name, const CommonOptions& options, c
   ProgressBar progress(options.quiet);
   const c10::InferenceMode inference;
   const auto begin = std::chrono::steady_clock::now();
-  nlohmann::json result = body({options, progress});
+  nlohmann::json result = body({options, progress, typed_command});
   result["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   result["device"] = "cpu";
   result["peak_host_bytes"] = peak_host_bytes();
@@ -139,6 +150,8 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 
 int run_command_line(int argc, char** argv) {
   install_signal_handlers();
+  typed_command = "grille";
+  for (int i = 1; i < argc; ++i) typed_command += " " + quoted(argv[i]);
   CLI::App app("grille makes language models sparse, small and fast, and keeps them good.", "grille");
   app.set_version_flag("--version", GRILLE_VERSION);
   app.require_subcommand(1);

@@ -78,7 +78,14 @@ compress::Options compress_options(const OutputOptions& output, const QuantizeOp
 nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Options& options,
                             const std::vector<text::CalibrationWindow>& calibration, const std::string& directory,
                             const CommandContext& context) {
-  const compress::Report report = compress::run(files, options, calibration, directory, context.progress);
+  compress::Report report;
+  try {
+    report = compress::run(files, options, calibration, directory, context.progress);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCancelled) throw;
+    fail(ErrorCode::kCancelled, "interrupted; finished blocks are kept, go on with: {}{}", context.command_line,
+         options.resume ? "" : " --resume");
+  }
   nlohmann::json layers = nlohmann::json::array();
   for (const compress::LayerReport& layer : report.layers) layers.push_back(layer_json(layer));
   if (!context.options.json) {

@@ -5,7 +5,7 @@
 
 #include "grille/base/error.h"
 #include "grille/checkpoint/mapped_file.h"
-#include "grille/checkpoint/quoted.h"
+#include "grille/checkpoint/quote_name.h"
 
 namespace grille::checkpoint {
 namespace {
@@ -30,9 +30,9 @@ class Watch {
       case Event::key: {
         Object& object = open_.back();
         object.key = value.get<std::string>();
-        const bool fresh = object.keys.insert(object.key).second;
-        check(fresh, ErrorCode::kCorruptData, "{}: the key {} appears twice in one object", name_,
-              quoted(object.key));
+        if (!object.keys.insert(object.key).second) {
+          fail(ErrorCode::kCorruptData, "{}: the key {} appears twice in one object", name_, quote_name(object.key));
+        }
         return true;
       }
       case Event::object_end:
@@ -65,7 +65,7 @@ json parse_json(std::string_view text, const std::string& name, const JsonLimits
     return json::parse(text, std::ref(watch));
   } catch (const json::parse_error& error) {
     fail(ErrorCode::kCorruptData, "{}: not valid JSON at byte {} of {}", name, error.byte, text.size());
-  } catch (const json::out_of_range& error) {
+  } catch (const json::out_of_range&) {
     fail(ErrorCode::kCorruptData, "{}: JSON holds a number that is out of range", name);
   }
 }

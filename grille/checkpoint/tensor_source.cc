@@ -1,5 +1,6 @@
 #include "grille/checkpoint/tensor_source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <ATen/ops/empty.h>
@@ -16,10 +17,13 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 std::optional<TensorInfo> make_tensor_info(DType dtype, std::vector<std::int64_t> shape) {
   std::int64_t bytes = static_cast<std::int64_t>(dtype_size(dtype));
+  bool empty = false;
   for (const std::int64_t size : shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
+    // An empty tensor's other dimensions must multiply too: strides are computed from them.
+    if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes)) return std::nullopt;
+    empty |= size == 0;
   }
-  return TensorInfo{dtype, std::move(shape), bytes};
+  return TensorInfo{dtype, std::move(shape), empty ? 0 : bytes};
 }
 
 const TensorInfo& TensorSource::info(const std::string& name) const {

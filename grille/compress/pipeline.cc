@@ -11,6 +11,7 @@
 #include "grille/checkpoint/safetensors.h"
 #include "grille/compress/assemble.h"
 #include "grille/compress/block.h"
+#include "grille/compress/output_config.h"
 #include "grille/compress/part_file.h"
 #include "grille/compress/selection.h"
 #include "grille/compress/workspace.h"
@@ -44,9 +45,7 @@ models::DecoderLayer finished_layer(const models::ModelFiles& files, const Optio
   const PartFile finished(part);
   for (const Slot slot : models::kSlots) {
     auto& place = layer.linears[static_cast<std::size_t>(slot)];
-    const auto [rows, cols] = models::slot_shape(files.config, slot);
-    place = static_cast<nn::WeightLinear&>(*place).with_weight(
-        finished.weight(models::module_name(index, slot), rows, cols));
+    place = static_cast<nn::WeightLinear&>(*place).with_weight(finished.weight(models::module_name(index, slot)));
   }
   return layer;
 }

@@ -34,12 +34,15 @@ bool is_element(DType dtype) {
 
 void check_tokens(const MatmulTokens& tokens) {
   const ConstMatrixView& x = tokens.x;
-  check(is_element(x.dtype), ErrorCode::kInvalidArgument, "matmul: x is {}, expected float32, bfloat16, float16 or "
-        "float8_e4m3fn", dtype_name(x.dtype));
+  check(is_element(x.dtype), ErrorCode::kInvalidArgument,
+        "matmul: x is {}, expected float32, bfloat16, float16 or "
+        "float8_e4m3fn",
+        dtype_name(x.dtype));
   check(x.rows >= 0 && x.cols >= 1 && (x.rows <= 1 || x.row_stride >= x.cols), ErrorCode::kInvalidArgument,
         "matmul: x is [{}, {}] with row stride {}", x.rows, x.cols, x.row_stride);
-  check(x.rows == 0 || (tokens.x_scale != nullptr) == (x.dtype == DType::kFloat8E4M3), ErrorCode::kInvalidArgument,
-        "matmul: x of {} {} x_scale", dtype_name(x.dtype), tokens.x_scale ? "takes no" : "needs an");
+  check(x.rows == 0 || (tokens.x_scale != nullptr) == (x.dtype == DType::kFloat8E4M3),
+        ErrorCode::kInvalidArgument, "matmul: x of {} {} x_scale", dtype_name(x.dtype),
+        tokens.x_scale ? "takes no" : "needs an");
 }
 
 // The weight's part of a job, checked.
@@ -60,10 +63,11 @@ MatmulJob weight_job(const DenseWeight& dense) {
 
 MatmulJob weight_job(const TwoFourWeight& sparse) {
   const formats::TwoFourBitmaskView& w = sparse.weight;
-  check(w.cols % 4 == 0, ErrorCode::kInvalidArgument, "matmul_24: expected columns in groups of 4, got {}", w.cols);
+  check(w.cols % 4 == 0, ErrorCode::kInvalidArgument, "matmul_24: expected columns in groups of 4, got {}",
+        w.cols);
   check(w.rows <= 1 || (w.value_stride >= w.cols / 2 && w.mask_stride >= (w.cols + 7) / 8),
-        ErrorCode::kInvalidArgument, "matmul_24: weight is [{}, {}] with value stride {} and mask stride {}", w.rows,
-        w.cols, w.value_stride, w.mask_stride);
+        ErrorCode::kInvalidArgument, "matmul_24: weight is [{}, {}] with value stride {} and mask stride {}",
+        w.rows, w.cols, w.value_stride, w.mask_stride);
   check(w.mask != nullptr || w.rows == 0, ErrorCode::kInvalidArgument, "matmul_24: the weight has no mask");
   MatmulJob job;
   job.n = w.rows;
@@ -82,9 +86,11 @@ MatmulJob make_job(const MatmulTokens& tokens, const AnyWeight& weight, const Ma
   MatmulJob job = std::visit([](const auto& w) { return weight_job(w); }, weight);
   const MatrixView& y = output.y;
   check(is_element(job.weight_dtype), ErrorCode::kInvalidArgument,
-        "matmul: weight is {}, expected float32, bfloat16, float16 or float8_e4m3fn", dtype_name(job.weight_dtype));
-  check(job.n == 0 || (job.scale != nullptr) == (job.weight_dtype == DType::kFloat8E4M3), ErrorCode::kInvalidArgument,
-        "matmul: a weight of {} {} scale", dtype_name(job.weight_dtype), job.scale ? "takes no" : "needs a");
+        "matmul: weight is {}, expected float32, bfloat16, float16 or float8_e4m3fn",
+        dtype_name(job.weight_dtype));
+  check(job.n == 0 || (job.scale != nullptr) == (job.weight_dtype == DType::kFloat8E4M3),
+        ErrorCode::kInvalidArgument, "matmul: a weight of {} {} scale", dtype_name(job.weight_dtype),
+        job.scale ? "takes no" : "needs a");
   check(job.k == tokens.x.cols, ErrorCode::kInvalidArgument, "matmul: x has {} columns, the weight {}",
         tokens.x.cols, job.k);
   check(y.rows == tokens.x.rows && y.cols == job.n && (y.rows <= 1 || y.row_stride >= y.cols),
@@ -182,13 +188,14 @@ void matmul_24(const MatmulTokens& tokens, const TwoFourWeight& weight, const Ma
 
 void matmul_grouped(const MatmulTokens& tokens, std::span<const AnyWeight> weights,
                     std::span<const MatmulOutput> outputs) {
-  check(weights.size() == outputs.size(), ErrorCode::kInvalidArgument, "matmul_grouped: {} weights, {} outputs",
-        weights.size(), outputs.size());
+  check(weights.size() == outputs.size(), ErrorCode::kInvalidArgument,
+        "matmul_grouped: {} weights, {} outputs", weights.size(), outputs.size());
   check_tokens(tokens);
   thread_local std::vector<MatmulJob> jobs;
   jobs.clear();
   const Isa isa = active_isa();
-  for (std::size_t i = 0; i < weights.size(); ++i) jobs.push_back(make_job(tokens, weights[i], outputs[i], isa));
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    jobs.push_back(make_job(tokens, weights[i], outputs[i], isa));
   run_jobs(tokens.x, jobs, isa);
 }
 

@@ -37,7 +37,8 @@ MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa) {
 
   plan.expand_panel = tiles > 1;
   const std::int64_t row_bytes = problem.k * (pairs ? 2 : 4);
-  const std::int64_t rows = plan.expand_panel ? kPanelBytes / std::max<std::int64_t>(row_bytes, 1) : kMaxPanelRows;
+  const std::int64_t rows =
+      plan.expand_panel ? kPanelBytes / std::max<std::int64_t>(row_bytes, 1) : kMaxPanelRows;
   plan.panel_rows = std::clamp(rows / kRowGroup * kRowGroup, kRowGroup, kMaxPanelRows);
   return plan;
 }

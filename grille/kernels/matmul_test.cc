@@ -10,8 +10,8 @@
 
 #include "grille/base/error.h"
 #include "grille/base/parallel.h"
-#include "grille/kernels/elements.h"
 #include "grille/kernels/matmul_reference.h"
+#include "grille/kernels/reference_values.h"
 
 namespace grille::kernels {
 namespace {
@@ -27,8 +27,8 @@ struct Case {
 
   std::string name() const {
     return fmt::format("m {} n {} k {} x {} weight {}{} y {} bias {} accumulate {} padding {}", m, n, k,
-                       dtype_name(x), dtype_name(weight), two_four ? " 2:4" : "", dtype_name(y), bias, accumulate,
-                       padding);
+                       dtype_name(x), dtype_name(weight), two_four ? " 2:4" : "", dtype_name(y), bias,
+                       accumulate, padding);
   }
 };
 
@@ -53,7 +53,9 @@ class Problem {
   }
   TwoFourWeight sparse() const {
     return {{weight_.data(), mask_.data(), case_.weight, case_.n, case_.k, case_.k / 2 + case_.padding,
-             mask_stride()}, scale(), bias()};
+             mask_stride()},
+            scale(),
+            bias()};
   }
   AnyWeight weight() const { return case_.two_four ? AnyWeight(sparse()) : AnyWeight(dense()); }
 
@@ -74,20 +76,22 @@ class Problem {
     if (case_.bias) magnitude += std::fabs(bias_[j]);
     if (case_.accumulate) magnitude += std::fabs(y_values_[i * case_.n + j]);
     const double y_eps = case_.y == DType::kFloat32 ? 0x1p-23 : case_.y == DType::kFloat16 ? 0x1p-10 : 0x1p-7;
-    return static_cast<double>(case_.k + 4) * 0x1p-24 * magnitude + y_eps * std::fabs(expected) * 1.01 + 0x1p-24;  // float16's subnormal step
+    return static_cast<double>(case_.k + 4) * 0x1p-24 * magnitude + y_eps * std::fabs(expected) * 1.01 +
+           0x1p-24;  // float16's subnormal step
   }
 
   void compare(const std::vector<std::byte>& actual, const std::vector<std::byte>& expected) const {
     for (std::int64_t i = 0; i < case_.m; ++i) {
       for (std::int64_t j = 0; j < case_.n; ++j) {
         const std::int64_t at = i * (case_.n + case_.padding) + j;
-        const double want = load_element(case_.y, expected.data(), at);
-        const double got = load_element(case_.y, actual.data(), at);
+        const double want = reference_value(case_.y, expected.data(), at);
+        const double got = reference_value(case_.y, actual.data(), at);
         ASSERT_LE(std::fabs(got - want), tolerance(i, j, want))
             << case_.name() << " at " << i << ", " << j << ": got " << got << " expected " << want;
       }
       const std::size_t end = (i * (case_.n + case_.padding) + case_.n) * dtype_size(case_.y);
-      ASSERT_EQ(std::memcmp(actual.data() + end, y_initial_.data() + end, case_.padding * dtype_size(case_.y)), 0)
+      ASSERT_EQ(
+          std::memcmp(actual.data() + end, y_initial_.data() + end, case_.padding * dtype_size(case_.y)), 0)
           << case_.name() << ": row " << i << " was written past its end";
     }
   }
@@ -112,11 +116,12 @@ class Problem {
   std::vector<std::byte> random_matrix(std::int64_t rows, std::int64_t cols, DType dtype,
                                        std::vector<float>& values) {
     const std::int64_t stride = cols + case_.padding;
-    std::vector<std::byte> data(static_cast<std::size_t>(rows * stride) * dtype_size(dtype) + 64, std::byte{0xff});
+    std::vector<std::byte> data(static_cast<std::size_t>(rows * stride) * dtype_size(dtype) + 64,
+                                std::byte{0xff});
     for (std::int64_t i = 0; i < rows; ++i) {
       for (std::int64_t j = 0; j < cols; ++j) {
-        store_element(dtype, data.data(), i * stride + j, value());
-        values.push_back(load_element(dtype, data.data(), i * stride + j));
+        set_reference_value(dtype, data.data(), i * stride + j, value());
+        values.push_back(reference_value(dtype, data.data(), i * stride + j));
       }
     }
     return data;
@@ -129,7 +134,8 @@ class Problem {
     }
     constexpr std::uint8_t kPatterns[] = {0b0011, 0b0101, 0b1001, 0b0110, 0b1010, 0b1100};
     const std::int64_t stride = case_.k / 2 + case_.padding;
-    weight_.assign(static_cast<std::size_t>(case_.n * stride) * dtype_size(case_.weight) + 64, std::byte{0xff});
+    weight_.assign(static_cast<std::size_t>(case_.n * stride) * dtype_size(case_.weight) + 64,
+                   std::byte{0xff});
     mask_.assign(static_cast<std::size_t>(case_.n * mask_stride()), 0);
     dense_values_.assign(static_cast<std::size_t>(case_.n * case_.k), 0.0f);
     for (std::int64_t j = 0; j < case_.n; ++j) {
@@ -144,8 +150,9 @@ class Problem {
         mask[group / 2] = static_cast<std::uint8_t>((mask[group / 2] & ~(0xf << shift)) | (pattern << shift));
         for (int column = 0; column < 4; ++column) {
           if (((pattern >> column) & 1) == 0) continue;
-          store_element(case_.weight, weight_.data(), next, all_zero ? 0.0f : value());
-          dense_values_[j * case_.k + group * 4 + column] = load_element(case_.weight, weight_.data(), next);
+          set_reference_value(case_.weight, weight_.data(), next, all_zero ? 0.0f : value());
+          dense_values_[j * case_.k + group * 4 + column] =
+              reference_value(case_.weight, weight_.data(), next);
           ++next;
         }
       }
@@ -168,7 +175,8 @@ void run(const Problem& p, const MatmulOutput& output) {
 
 void run_reference(const Problem& p, const MatmulOutput& output) {
   const AnyWeight weight = p.weight();
-  if (const auto* dense = std::get_if<DenseWeight>(&weight)) return matmul_dense_reference(p.tokens(), *dense, output);
+  if (const auto* dense = std::get_if<DenseWeight>(&weight))
+    return matmul_dense_reference(p.tokens(), *dense, output);
   matmul_24_reference(p.tokens(), std::get<TwoFourWeight>(weight), output);
 }
 
@@ -241,12 +249,12 @@ TEST(PerIsaMatmulDense, DecodesEveryFloat8CodeExactly) {
   const std::vector<float> scale(codes.size(), 1.0f);
   for (DType x_dtype : kFloatTypes) {
     std::uint32_t one = 0;
-    store_element(x_dtype, &one, 0, 1.0f);
+    set_reference_value(x_dtype, &one, 0, 1.0f);
     std::vector<float> y(codes.size());
     matmul_dense({{&one, x_dtype, 1, 1, 1}}, {{codes.data(), DType::kFloat8E4M3, n, 1, 1}, scale.data()},
                  {{y.data(), DType::kFloat32, 1, n, n}});
     for (std::size_t i = 0; i < codes.size(); ++i) {
-      EXPECT_EQ(y[i], load_element(DType::kFloat8E4M3, codes.data(), static_cast<std::int64_t>(i)))
+      EXPECT_EQ(y[i], reference_value(DType::kFloat8E4M3, codes.data(), static_cast<std::int64_t>(i)))
           << "code " << int{codes[i]};
     }
   }

@@ -25,9 +25,14 @@ tensors::Weight narrowed(tensors::Weight weight, at::ScalarType compute) {
   return weight;
 }
 
+bool quantizes_activations(const ModelFiles& files, const std::string& module) {
+  const checkpoint::Fp8Group* group = files.compression.fp8_group(module);
+  return group != nullptr && group->dynamic_activations;
+}
+
 nn::Activations activations_for(const ModelFiles& files, const std::string& module, const tensors::Weight& weight,
                                 const LoadOptions& options) {
-  const bool dynamic = weight.quantized() && files.compression.quantizes_activations(module);
+  const bool dynamic = weight.quantized() && quantizes_activations(files, module);
   return dynamic ? options.activations : nn::Activations::kFull;
 }
 
@@ -75,7 +80,8 @@ Decoder load_decoder_frame(const ModelFiles& files, const LoadOptions& options) 
   const DecoderConfig& config = files.config;
   Decoder decoder(config, compute_dtype(files, options));
   const auto read = [&](const std::string& module) {
-    return checkpoint::read_linear(*files.tensors, files.compression, module, config.vocab_size, config.hidden_size);
+    return checkpoint::read_linear(*files.tensors, files.compression, module, config.vocab_size, config.hidden_size,
+                                   module == kEmbedding ? "Embedding" : "Linear");
   };
   decoder.embedding = narrowed(read(kEmbedding), decoder.compute_dtype());
   decoder.norm = load_vector(files, "model.norm.weight", config.hidden_size);

@@ -1,5 +1,7 @@
 #include "grille/models/model_files.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -7,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "grille/base/error.h"
+#include "grille/checkpoint/json_file.h"
 #include "grille/checkpoint/safetensors.h"
 #include "grille/models/decoder.h"
 #include "grille/models/gguf_model.h"
@@ -16,8 +19,6 @@ namespace grille::models {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-
 // Files that travel with a model when its weights are rewritten.
 constexpr std::array kSideFiles = {"tokenizer.json",          "tokenizer_config.json", "special_tokens_map.json",
                                    "generation_config.json",  "chat_template.jinja",   "vocab.json",
@@ -61,31 +62,22 @@ fs::path locate_model(const std::string& model) {
   fail(ErrorCode::kNotFound, "{}: no such file or folder", model);
 }
 
-json read_json(const fs::path& path) {
-  const std::string contents = text::read_file(path);
-  json object = json::parse(contents, nullptr, /*allow_exceptions=*/false);
-  check(!object.is_discarded(), ErrorCode::kCorruptData, "{}: not valid JSON", path.string());
-  return object;
-}
-
 void open_directory(ModelFiles& files) {
   const fs::path config = files.path / "config.json";
   check(fs::exists(config), ErrorCode::kNotFound, "{}: no config.json in this folder; expected a Hugging Face model",
         files.path.string());
-  files.hf_config = read_json(config);
+  files.hf_config = checkpoint::read_json_file(config);
   files.config = parse_config(files.hf_config, config.string());
   files.compression = checkpoint::parse_compression_config(files.hf_config, config.string());
-  files.tensors = checkpoint::open_safetensors(files.path);
+  files.tensors = std::make_unique<checkpoint::SafetensorsSource>(files.path);
 }
 
 void open_gguf(ModelFiles& files) {
-  auto file = checkpoint::GgufFile::open(files.path);
+  auto file = std::make_unique<checkpoint::GgufSource>(files.path);
   files.from_gguf = true;
-  files.hf_config = hf_config_from_gguf(*file);
+  files.hf_config = hf_config_from_gguf(*file, files.path.string());
   files.config = parse_config(files.hf_config, files.path.string());
-  if (file->get_string("tokenizer.ggml.model")) {
-    files.gguf_vocabulary = vocabulary_from_gguf(*file);
-  }
+  if (file->metadata().has("tokenizer.ggml.model")) files.gguf_vocabulary = vocabulary_from_gguf(*file);
   files.tensors = hf_tensors_from_gguf(std::move(file), files.hf_config);
 }
 

@@ -61,7 +61,8 @@ class StreamedRows {
   void copy_tail(std::int64_t r, std::int64_t whole, std::int64_t left) {
     std::memset(values_[r], 0, sizeof(values_[r]));
     const std::int64_t count = kTwoFour ? left / 2 : left;
-    std::memcpy(values_[r], main_.values[r] + whole * kStepValues, static_cast<std::size_t>(count) * sizeof(W));
+    std::memcpy(values_[r], main_.values[r] + whole * kStepValues,
+                static_cast<std::size_t>(count) * sizeof(W));
     tail_.values[r] = values_[r];
     if constexpr (kTwoFour) {
       std::memset(mask_[r], 0, sizeof(mask_[r]));
@@ -222,7 +223,8 @@ void run_rows(const MatmulJob& job, std::int64_t begin, std::int64_t end) {
 }
 
 template <typename C, typename X>
-void pack_tile(const ConstMatrixView& x, std::int64_t first, std::int64_t tokens, typename C::Element* packed) {
+void pack_tile(const ConstMatrixView& x, std::int64_t first, std::int64_t tokens,
+               typename C::Element* packed) {
   const std::int64_t steps = step_count<C>(x.cols);
   for (std::int64_t t = 0; t < tokens; ++t) {
     const auto* row = reinterpret_cast<const X*>(x.row(first + t));
@@ -261,9 +263,8 @@ std::int64_t packed_size(const ConstMatrixView& x) {
 // Tokens of any dtype for the float32 class.
 void pack_float(const ConstMatrixView& x, const MatmulPlan& plan, std::int64_t begin, std::int64_t end,
                 void* packed) {
-  with_element_type(x.dtype, [&](auto type) {
-    pack_tiles<FloatCompute, decltype(type)>(x, plan, begin, end, packed);
-  });
+  with_element_type(
+      x.dtype, [&](auto type) { pack_tiles<FloatCompute, decltype(type)>(x, plan, begin, end, packed); });
 }
 
 template <typename C>

@@ -5,7 +5,8 @@
 
 GRILLE_BEGIN_AVX2
 
-// clang-format off: the algorithms are written on the primitives
+// The algorithms are written on the primitives.
+// clang-format off
 #include "grille/kernels/cpu/simd_avx2-inl.h"
 #include "grille/kernels/cpu/partial-inl.h"
 #include "grille/kernels/cpu/matmul-inl.h"

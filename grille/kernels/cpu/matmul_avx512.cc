@@ -5,7 +5,8 @@
 
 GRILLE_BEGIN_AVX512
 
-// clang-format off: the algorithms are written on the primitives
+// The algorithms are written on the primitives.
+// clang-format off
 #include "grille/kernels/cpu/simd_avx512-inl.h"
 #include "grille/kernels/cpu/partial-inl.h"
 #include "grille/kernels/cpu/matmul-inl.h"
@@ -18,7 +19,8 @@ std::int64_t packed_bytes(const ConstMatrixView& x, ComputeClass compute) {
   return compute == ComputeClass::kBFloat16Pairs ? packed_size<PairCompute>(x) : packed_size<FloatCompute>(x);
 }
 
-void pack(const ConstMatrixView& x, const MatmulPlan& plan, std::int64_t begin, std::int64_t end, void* packed) {
+void pack(const ConstMatrixView& x, const MatmulPlan& plan, std::int64_t begin, std::int64_t end,
+          void* packed) {
   if (plan.compute == ComputeClass::kFloat32) return pack_float(x, plan, begin, end, packed);
   if (x.dtype == DType::kFloat8E4M3) return pack_tiles<PairCompute, Float8>(x, plan, begin, end, packed);
   pack_tiles<PairCompute, BFloat16>(x, plan, begin, end, packed);

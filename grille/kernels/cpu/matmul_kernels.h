@@ -23,9 +23,9 @@ struct MatmulJob {
   DType x_dtype = DType::kBFloat16;
   const float* x_scale = nullptr;
 
-  const std::byte* values = nullptr;    // row r at values + r * value_row_bytes
+  const std::byte* values = nullptr;  // row r at values + r * value_row_bytes
   std::int64_t value_row_bytes = 0;
-  const std::uint8_t* mask = nullptr;   // null: dense
+  const std::uint8_t* mask = nullptr;  // null: dense
   std::int64_t mask_row_bytes = 0;
   DType weight_dtype = DType::kBFloat16;
   const float* scale = nullptr;

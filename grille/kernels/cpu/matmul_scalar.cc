@@ -1,7 +1,8 @@
 #include "grille/kernels/cpu/isa_region.h"
 #include "grille/kernels/cpu/matmul_kernels.h"
 
-// clang-format off: the algorithms are written on the primitives
+// The algorithms are written on the primitives.
+// clang-format off
 #include "grille/kernels/cpu/simd_scalar-inl.h"
 #include "grille/kernels/cpu/partial-inl.h"
 #include "grille/kernels/cpu/matmul-inl.h"

@@ -25,7 +25,8 @@ template <typename Body>
 void for_each_vector(std::int64_t count, Body&& body) {
   std::int64_t i = 0;
   for (; i + Simd::kLanes <= count; i += Simd::kLanes) {
-    body([i](const auto* p) { return Simd::load(p + i); }, [i](auto* p, Simd::Vec v) { Simd::store(p + i, v); });
+    body([i](const auto* p) { return Simd::load(p + i); },
+         [i](auto* p, Simd::Vec v) { Simd::store(p + i, v); });
   }
   if (const std::int64_t left = count - i; left > 0) {
     body([i, left](const auto* p) { return load_first(p + i, left); },

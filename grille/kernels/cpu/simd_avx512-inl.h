@@ -1,4 +1,5 @@
-// Vector primitives for AVX-512 (F, BW, DQ, VL, VBMI, VBMI2, BF16). Included inside an instruction-set region.
+// Vector primitives for AVX-512 (F, BW, DQ, VL, VBMI, VBMI2, BF16). Included inside an instruction-set
+// region.
 #pragma once
 
 namespace grille::kernels {
@@ -14,7 +15,9 @@ struct Simd {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
   }
   static Vec load(const float* p) { return _mm512_loadu_ps(p); }
-  static Vec load(const BFloat16* p) { return from_bfloat16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+  static Vec load(const BFloat16* p) {
+    return from_bfloat16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
   static Vec load(const Float16* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
@@ -28,7 +31,9 @@ struct Simd {
     const __m512i fixed = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(fixed, 16));
   }
-  static void store(BFloat16* p, Vec v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), to_bfloat16(v)); }
+  static void store(BFloat16* p, Vec v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), to_bfloat16(v));
+  }
   static void store(Float16* p, Vec v) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
   }

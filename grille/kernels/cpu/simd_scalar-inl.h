@@ -18,10 +18,18 @@ struct Simd {
   }
 
   static Vec zero() { return Vec{}; }
-  static Vec set1(float v) { return map([&](int) { return v; }); }
-  static Vec load(const float* p) { return map([&](int i) { return p[i]; }); }
-  static Vec load(const BFloat16* p) { return map([&](int i) { return bfloat16_to_float(p[i].bits); }); }
-  static Vec load(const Float16* p) { return map([&](int i) { return float16_to_float(p[i].bits); }); }
+  static Vec set1(float v) {
+    return map([&](int) { return v; });
+  }
+  static Vec load(const float* p) {
+    return map([&](int i) { return p[i]; });
+  }
+  static Vec load(const BFloat16* p) {
+    return map([&](int i) { return bfloat16_to_float(p[i].bits); });
+  }
+  static Vec load(const Float16* p) {
+    return map([&](int i) { return float16_to_float(p[i].bits); });
+  }
   static void store(float* p, Vec v) { std::memcpy(p, v.lane, sizeof(v.lane)); }
   static void store(BFloat16* p, Vec v) {
     for (int i = 0; i < kLanes; ++i) p[i].bits = float_to_bfloat16(v.lane[i]);
@@ -30,15 +38,33 @@ struct Simd {
     for (int i = 0; i < kLanes; ++i) p[i].bits = float_to_float16(v.lane[i]);
   }
 
-  static Vec add(Vec a, Vec b) { return map([&](int i) { return a.lane[i] + b.lane[i]; }); }
-  static Vec sub(Vec a, Vec b) { return map([&](int i) { return a.lane[i] - b.lane[i]; }); }
-  static Vec mul(Vec a, Vec b) { return map([&](int i) { return a.lane[i] * b.lane[i]; }); }
-  static Vec div(Vec a, Vec b) { return map([&](int i) { return a.lane[i] / b.lane[i]; }); }
-  static Vec fma(Vec a, Vec b, Vec c) { return map([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; }); }
-  static Vec max(Vec a, Vec b) { return map([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; }); }
-  static Vec min(Vec a, Vec b) { return map([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; }); }
-  static Vec abs(Vec a) { return map([&](int i) { return std::fabs(a.lane[i]); }); }
-  static Vec round(Vec a) { return map([&](int i) { return std::nearbyint(a.lane[i]); }); }
+  static Vec add(Vec a, Vec b) {
+    return map([&](int i) { return a.lane[i] + b.lane[i]; });
+  }
+  static Vec sub(Vec a, Vec b) {
+    return map([&](int i) { return a.lane[i] - b.lane[i]; });
+  }
+  static Vec mul(Vec a, Vec b) {
+    return map([&](int i) { return a.lane[i] * b.lane[i]; });
+  }
+  static Vec div(Vec a, Vec b) {
+    return map([&](int i) { return a.lane[i] / b.lane[i]; });
+  }
+  static Vec fma(Vec a, Vec b, Vec c) {
+    return map([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
+  }
+  static Vec max(Vec a, Vec b) {
+    return map([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  static Vec min(Vec a, Vec b) {
+    return map([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  static Vec abs(Vec a) {
+    return map([&](int i) { return std::fabs(a.lane[i]); });
+  }
+  static Vec round(Vec a) {
+    return map([&](int i) { return std::nearbyint(a.lane[i]); });
+  }
   // a * 2^n for integral n in [-126, 127].
   static Vec scale_by_power(Vec a, Vec n) {
     return map([&](int i) {
@@ -46,7 +72,9 @@ struct Simd {
     });
   }
   static float sum(Vec a) { return (a.lane[0] + a.lane[1]) + (a.lane[2] + a.lane[3]); }
-  static float largest(Vec a) { return std::max(std::max(a.lane[0], a.lane[1]), std::max(a.lane[2], a.lane[3])); }
+  static float largest(Vec a) {
+    return std::max(std::max(a.lane[0], a.lane[1]), std::max(a.lane[2], a.lane[3]));
+  }
   // out[i] = sum(v_i).
   static void sum4(Vec a, Vec b, Vec c, Vec d, float* out) {
     out[0] = sum(a);
