@@ -48,6 +48,28 @@ struct Simd {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
   }
 
+  // Rounded to nearest even, saturated to +-448, -0 as +0. No NaN.
+  static void store(Float8* p, Vec v) {
+    const __m256 magnitude = min(abs(v), set1(448.0f));
+    const __m256i bits = _mm256_castps_si256(magnitude);
+    // From 2^-6 on: keep 3 of 23 mantissa bits, move the exponent's bias from 127 to 7.
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 20), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7ffff)));
+    const __m256i normal = _mm256_sub_epi32(_mm256_srli_epi32(rounded, 20), _mm256_set1_epi32(120 << 3));
+    // Below: a multiple of 2^-9, which adding 2^14 rounds to.
+    const __m256i sum = _mm256_castps_si256(_mm256_add_ps(magnitude, set1(16384.0f)));
+    const __m256i subnormal = _mm256_sub_epi32(sum, _mm256_castps_si256(set1(16384.0f)));
+    const __m256i small = _mm256_castps_si256(_mm256_cmp_ps(magnitude, set1(0x1p-6f), _CMP_LT_OQ));
+    const __m256i code = _mm256_blendv_epi8(normal, subnormal, small);
+    const __m256i sign =
+        _mm256_and_si256(_mm256_srli_epi32(_mm256_castps_si256(v), 24), _mm256_set1_epi32(0x80));
+    const __m256i zero = _mm256_cmpeq_epi32(code, _mm256_setzero_si256());
+    const __m256i result = _mm256_or_si256(code, _mm256_andnot_si256(zero, sign));
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packus_epi32(result, result), 0x08);
+    const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm_setzero_si128());
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), bytes);
+  }
+
   static Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
   static Vec sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
   static Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
@@ -77,6 +99,24 @@ struct Simd {
   static void sum4(Vec a, Vec b, Vec c, Vec d, float* out) {
     const __m256 r = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(r), _mm256_extractf128_ps(r, 1)));
+  }
+  // Rows <-> columns.
+  static void transpose(Vec* rows) {
+    Vec pairs[8], quads[8];
+    for (int i = 0; i < 8; i += 2) {
+      pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+      pairs[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+      quads[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
+      quads[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xee);
+      quads[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
+      quads[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; ++i) {
+      rows[i] = _mm256_permute2f128_ps(quads[i], quads[i + 4], 0x20);
+      rows[i + 4] = _mm256_permute2f128_ps(quads[i], quads[i + 4], 0x31);
+    }
   }
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 };

@@ -38,6 +38,11 @@ struct Simd {
     for (int i = 0; i < kLanes; ++i) p[i].bits = float_to_float16(v.lane[i]);
   }
 
+  // Rounded to nearest even, saturated to +-448, -0 as +0.
+  static void store(Float8* p, Vec v) {
+    for (int i = 0; i < kLanes; ++i) p[i].bits = formats::float_to_fp8(v.lane[i]);
+  }
+
   static Vec add(Vec a, Vec b) {
     return map([&](int i) { return a.lane[i] + b.lane[i]; });
   }
@@ -81,6 +86,12 @@ struct Simd {
     out[1] = sum(b);
     out[2] = sum(c);
     out[3] = sum(d);
+  }
+  // Rows <-> columns.
+  static void transpose(Vec* rows) {
+    for (int i = 0; i < kLanes; ++i) {
+      for (int j = 0; j < i; ++j) std::swap(rows[i].lane[j], rows[j].lane[i]);
+    }
   }
   static void prefetch(const void*) {}
 };
