@@ -16,10 +16,10 @@ struct InspectOptions {
 };
 
 void print(const compress::Inspection& inspection) {
-  std::cout << fmt::format("{}, {} parameters, {:.1f} MB in files\n\n", inspection.architecture, inspection.parameters,
-                           static_cast<double>(inspection.file_bytes) / 1e6);
-  std::cout << fmt::format("{:<44}{:>14}  {:<34}{:<15}{:>9}{:>12}\n", "layer", "shape", "format", "dtype", "zeros",
-                           "violations");
+  std::cout << fmt::format("{}, {} parameters, {:.1f} MB in files\n\n", inspection.architecture,
+                           inspection.parameters, static_cast<double>(inspection.file_bytes) / 1e6);
+  std::cout << fmt::format("{:<44}{:>14}  {:<34}{:<15}{:>9}{:>12}\n", "layer", "shape", "format", "dtype",
+                           "zeros", "violations");
   for (const compress::LayerInspection& layer : inspection.layers) {
     std::cout << fmt::format("{:<44}{:>14}  {:<34}{:<15}{:>8.2f}%{:>12}\n", layer.name,
                              fmt::format("{}x{}", layer.rows, layer.cols), layer.format, layer.dtype,
@@ -62,11 +62,13 @@ nlohmann::json run(const InspectOptions& options, const CommandContext& context)
 
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* command = add_command(app, "inspect", "What a checkpoint holds: formats, sizes, zeros, provenance",
-                                  "grille inspect sparse/ --html report.html",
-                                  [options](const CommandContext& context) { return run(*options, context); });
+  CLI::App* command =
+      add_command(app, "inspect", "What a checkpoint holds: formats, sizes, zeros, provenance",
+                  "grille inspect sparse/ --html report.html",
+                  [options](const CommandContext& context) { return run(*options, context); });
   command
-      ->add_option("MODEL", options->model, "A Hugging Face directory, a GGUF file, or a hub id in the local cache")
+      ->add_option("MODEL", options->model,
+                   "A Hugging Face directory, a GGUF file, or a hub id in the local cache")
       ->required();
   command->add_option("--html", options->html, "Also write a page with a picture of every layer's zeros");
 }

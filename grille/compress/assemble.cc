@@ -26,7 +26,7 @@ constexpr std::int64_t kFrame = -1;
 // One piece of the model: a module's weight or another tensor, and the part that holds it.
 struct Item {
   std::int64_t part = kFrame;
-  std::string name;               // the module, or the tensor's full name
+  std::string name;  // the module, or the tensor's full name
   bool linear = false;
   std::vector<TensorSpec> specs;  // what it is in the final file
   std::int64_t bytes = 0;
@@ -86,11 +86,13 @@ class Assembly {
   }
 
   void add(Item item) {
-    for (const TensorSpec& spec : item.specs) item.bytes += checkpoint::make_tensor_info(spec.dtype, spec.shape)->bytes;
+    for (const TensorSpec& spec : item.specs)
+      item.bytes += checkpoint::make_tensor_info(spec.dtype, spec.shape)->bytes;
     items_.push_back(std::move(item));
   }
 
-  std::int64_t write_shard(const std::string& name, const std::vector<const Item*>& items, json& weight_map) const {
+  std::int64_t write_shard(const std::string& name, const std::vector<const Item*>& items,
+                           json& weight_map) const {
     std::vector<TensorSpec> specs;
     for (const Item* item : items) {
       for (const TensorSpec& spec : item->specs) {
@@ -106,7 +108,8 @@ class Assembly {
       if (item->part != open_part) part = std::make_unique<PartFile>(workspace_.part(item->part));
       open_part = item->part;
       if (item->linear) {
-        checkpoint::write_linear(writer, item->name, part->weight(item->name), forms_.at(item->name).two_four);
+        checkpoint::write_linear(writer, item->name, part->weight(item->name),
+                                 forms_.at(item->name).two_four);
       } else {
         std::vector<std::byte> bytes(static_cast<std::size_t>(item->bytes));
         part->source().read(item->name, bytes);

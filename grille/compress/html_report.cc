@@ -60,7 +60,8 @@ for (const layer of data.layers) {{
 
 std::string escape_markup(std::string text) {
   for (const auto& [from, to] : {std::pair{"&", "&amp;"}, std::pair{"<", "&lt;"}, std::pair{">", "&gt;"}}) {
-    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + 1)) text.replace(at, 1, to);
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + 1))
+      text.replace(at, 1, to);
   }
   return text;
 }
@@ -68,12 +69,9 @@ std::string escape_markup(std::string text) {
 }  // namespace
 
 std::string html_report(const Inspection& inspection, const std::string& title) {
-  nlohmann::json data = {{"architecture", inspection.architecture},
-                         {"parameters", inspection.parameters},
-                         {"file_bytes", inspection.file_bytes},
-                         {"side", kDensitySide},
-                         {"layers", nlohmann::json::array()},
-                         {"provenance", nullptr}};
+  nlohmann::json data = {{"architecture", inspection.architecture}, {"parameters", inspection.parameters},
+                         {"file_bytes", inspection.file_bytes},     {"side", kDensitySide},
+                         {"layers", nlohmann::json::array()},       {"provenance", nullptr}};
   if (inspection.provenance) data["provenance"] = checkpoint::to_json(*inspection.provenance);
   for (const LayerInspection& layer : inspection.layers) {
     nlohmann::json density = nlohmann::json::array();
@@ -88,7 +86,8 @@ std::string html_report(const Inspection& inspection, const std::string& title) 
                               {"density", density}});
   }
   std::string text = data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  for (std::size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3)) text.replace(at, 2, "<\\/");
+  for (std::size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3))
+    text.replace(at, 2, "<\\/");
   return fmt::format(fmt::runtime(kPage), fmt::arg("title", escape_markup(title)), fmt::arg("data", text));
 }
 

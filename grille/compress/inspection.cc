@@ -12,12 +12,14 @@ namespace grille::compress {
 namespace {
 
 // The N:M pattern that the checkpoint's last pruning gave each layer.
-std::map<std::string, prune::Pattern> recorded_patterns(const std::optional<checkpoint::Provenance>& provenance) {
+std::map<std::string, prune::Pattern> recorded_patterns(
+    const std::optional<checkpoint::Provenance>& provenance) {
   std::map<std::string, prune::Pattern> patterns;
   if (!provenance) return patterns;
   for (const checkpoint::ProvenanceStep& step : provenance->steps) {
     if (step.command != "prune" || !step.options.contains("pattern")) continue;
-    const prune::Pattern pattern = prune::parse_pattern(step.options.at("pattern").get<std::string>(), std::nullopt);
+    const prune::Pattern pattern =
+        prune::parse_pattern(step.options.at("pattern").get<std::string>(), std::nullopt);
     for (const checkpoint::LayerProvenance& layer : step.layers) patterns[layer.name] = pattern;
   }
   return patterns;
@@ -40,12 +42,20 @@ LayerInspection inspect_layer(const models::ModelFiles& files, const std::string
       checkpoint::read_linear(*files.tensors, files.compression, name, form.rows, form.cols,
                               name == "model.embed_tokens" ? "Embedding" : "Linear");
   const at::Tensor nonzero = tensors::to_dense_values(weight).to(at::kFloat).ne(0);
-  LayerInspection layer{name, form.rows, form.cols, format_name(form), std::string(dtype_name(form.dtype)),
-                        weight.stored_bytes(), 0.0, 0, {}};
+  LayerInspection layer{name,
+                        form.rows,
+                        form.cols,
+                        format_name(form),
+                        std::string(dtype_name(form.dtype)),
+                        weight.stored_bytes(),
+                        0.0,
+                        0,
+                        {}};
   layer.sparsity = 1.0 - nonzero.sum().item<double>() / static_cast<double>(nonzero.numel());
   if (pattern != nullptr) layer.violations = count_violations(nonzero, *pattern);
   const at::Tensor density =
-      at::adaptive_avg_pool2d(nonzero.to(at::kFloat).view({1, 1, form.rows, form.cols}), {kDensitySide, kDensitySide})
+      at::adaptive_avg_pool2d(nonzero.to(at::kFloat).view({1, 1, form.rows, form.cols}),
+                              {kDensitySide, kDensitySide})
           .contiguous();
   layer.density.assign(density.const_data_ptr<float>(), density.const_data_ptr<float>() + density.numel());
   return layer;
@@ -55,11 +65,11 @@ LayerInspection inspect_layer(const models::ModelFiles& files, const std::string
 
 Inspection inspect(const models::ModelFiles& files, Progress& progress) {
   Inspection inspection;
-  inspection.architecture = files.hf_config.contains("architectures") && files.hf_config["architectures"].is_array() &&
-                                    !files.hf_config["architectures"].empty() &&
-                                    files.hf_config["architectures"][0].is_string()
-                                ? files.hf_config["architectures"][0].get<std::string>()
-                                : files.config.family;
+  inspection.architecture =
+      files.hf_config.contains("architectures") && files.hf_config["architectures"].is_array() &&
+              !files.hf_config["architectures"].empty() && files.hf_config["architectures"][0].is_string()
+          ? files.hf_config["architectures"][0].get<std::string>()
+          : files.config.family;
   inspection.file_bytes = files.tensors->file_bytes();
   inspection.provenance = checkpoint::parse_provenance(files.hf_config, files.path.string());
   const auto patterns = recorded_patterns(inspection.provenance);
@@ -73,7 +83,8 @@ Inspection inspect(const models::ModelFiles& files, Progress& progress) {
     throw_if_interrupted();
     inspection.parameters += form.rows * form.cols;
     const auto pattern = patterns.find(name);
-    inspection.layers.push_back(inspect_layer(files, name, form, pattern == patterns.end() ? nullptr : &pattern->second));
+    inspection.layers.push_back(
+        inspect_layer(files, name, form, pattern == patterns.end() ? nullptr : &pattern->second));
     progress.update(++done);
   }
   progress.finish();

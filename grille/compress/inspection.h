@@ -19,9 +19,9 @@ struct LayerInspection {
   std::string format;  // "dense", "float-quantized", "sparse-24-bitmask", or the last two joined by "+"
   std::string dtype;   // of the stored values
   std::int64_t stored_bytes = 0;
-  double sparsity = 0.0;         // share of zeros
-  std::int64_t violations = 0;   // groups that keep more than the layer's own N:M pattern allows
-  std::vector<float> density;    // share of non-zeros in kDensitySide x kDensitySide parts, row by row
+  double sparsity = 0.0;        // share of zeros
+  std::int64_t violations = 0;  // groups that keep more than the layer's own N:M pattern allows
+  std::vector<float> density;   // share of non-zeros in kDensitySide x kDensitySide parts, row by row
 };
 
 constexpr std::int64_t kDensitySide = 24;

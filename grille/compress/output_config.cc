@@ -20,7 +20,8 @@ bool has_full_inputs(const std::string& module) { return module == kEmbedding ||
 
 std::string command_name(const Options& options) {
   if (options.prune) return "prune";
-  const bool quantizes = options.quantize != Quantization::kNone || options.quantize_embeddings != EmbeddingQuantization::kNone;
+  const bool quantizes =
+      options.quantize != Quantization::kNone || options.quantize_embeddings != EmbeddingQuantization::kNone;
   return quantizes ? "quantize" : "convert";
 }
 
@@ -35,7 +36,8 @@ ModuleForms forms_in(const checkpoint::TensorSource& source) {
     const bool two_four = suffix == ".compressed";
     if (!two_four && suffix != ".weight") continue;
     const std::string module = name.substr(0, dot);
-    LinearForm form{two_four, info.shape[0], two_four ? info.shape[1] * 2 : info.shape[1], info.dtype, std::nullopt};
+    LinearForm form{two_four, info.shape[0], two_four ? info.shape[1] * 2 : info.shape[1], info.dtype,
+                    std::nullopt};
     if (source.has(module + ".weight_scale")) form.scale_dtype = source.info(module + ".weight_scale").dtype;
     forms.emplace(module, form);
   }
@@ -43,8 +45,8 @@ ModuleForms forms_in(const checkpoint::TensorSource& source) {
 }
 
 checkpoint::CompressionConfig compression_for(const ModuleForms& forms) {
-  std::vector<std::string> weight_only;     // FP8, inputs as they are
-  std::vector<std::string> not_quantized;   // linear layers
+  std::vector<std::string> weight_only;    // FP8, inputs as they are
+  std::vector<std::string> not_quantized;  // linear layers
   std::vector<std::string> not_two_four;
   bool quantized = false;
   bool two_four = false;
@@ -68,10 +70,12 @@ checkpoint::CompressionConfig compression_for(const ModuleForms& forms) {
   }
   checkpoint::CompressionConfig config;
   if (!weight_only.empty()) {
-    config.fp8_groups.push_back({"group_1", ModuleTargets(weight_only), checkpoint::Fp8Group::Scale::kChannel, false});
+    config.fp8_groups.push_back(
+        {"group_1", ModuleTargets(weight_only), checkpoint::Fp8Group::Scale::kChannel, false});
   }
   if (quantized) {
-    config.fp8_groups.push_back({"group_0", ModuleTargets({"Linear"}), checkpoint::Fp8Group::Scale::kChannel, true});
+    config.fp8_groups.push_back(
+        {"group_0", ModuleTargets({"Linear"}), checkpoint::Fp8Group::Scale::kChannel, true});
   }
   if (!config.fp8_groups.empty()) config.fp8_ignore = ModuleTargets(not_quantized);
   if (two_four) config.two_four = {ModuleTargets({"Linear"}), ModuleTargets(not_two_four), zeros / weights};
@@ -79,8 +83,9 @@ checkpoint::CompressionConfig compression_for(const ModuleForms& forms) {
 }
 
 json describe(const Options& options) {
-  json object = {{"quantize", options.quantize == Quantization::kFp8Dynamic ? "fp8-dynamic" : "none"},
-                 {"quantize_embeddings", options.quantize_embeddings == EmbeddingQuantization::kFp8 ? "fp8" : "none"}};
+  json object = {
+      {"quantize", options.quantize == Quantization::kFp8Dynamic ? "fp8-dynamic" : "none"},
+      {"quantize_embeddings", options.quantize_embeddings == EmbeddingQuantization::kFp8 ? "fp8" : "none"}};
   if (options.prune) {
     const PruneOptions& prune = *options.prune;
     object.update({{"pattern", prune.pattern.name()},

@@ -29,8 +29,8 @@ std::optional<double> optional_number(const json& object, const char* key) {
 }
 
 LayerReport from_json(const json& object) {
-  return {object.at("name").get<std::string>(), object.at("sparsity").get<double>(),
-          optional_number(object, "relative_error"), optional_number(object, "damping"),
+  return {object.at("name").get<std::string>(),       object.at("sparsity").get<double>(),
+          optional_number(object, "relative_error"),  optional_number(object, "damping"),
           object.value("saturated", std::int64_t{0}), object.at("seconds").get<double>()};
 }
 
@@ -70,8 +70,8 @@ tensors::Weight PartFile::weight(const std::string& module) const {
 
 std::vector<LayerReport> PartFile::reports() const {
   const auto found = source_.metadata().find(kReportsKey);
-  check(found != source_.metadata().end(), ErrorCode::kCorruptData, "{}: is not a finished block of an earlier run",
-        source_.locate(""));
+  check(found != source_.metadata().end(), ErrorCode::kCorruptData,
+        "{}: is not a finished block of an earlier run", source_.locate(""));
   std::vector<LayerReport> reports;
   for (const json& object : json::parse(found->second)) reports.push_back(from_json(object));
   return reports;

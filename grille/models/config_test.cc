@@ -15,8 +15,8 @@ namespace {
 using nlohmann::json;
 
 json minimal() {
-  return {{"model_type", "llama"},        {"vocab_size", 100},         {"hidden_size", 64},
-          {"intermediate_size", 128},     {"num_hidden_layers", 2},    {"num_attention_heads", 4},
+  return {{"model_type", "llama"},         {"vocab_size", 100},      {"hidden_size", 64},
+          {"intermediate_size", 128},      {"num_hidden_layers", 2}, {"num_attention_heads", 4},
           {"max_position_embeddings", 64}, {"rms_norm_eps", 1e-5}};
 }
 
@@ -47,7 +47,10 @@ TEST(Config, KnowsEachFamilysBiasesAndNorms) {
 TEST(Config, ReadsBothWaysOfWritingRotaryParameters) {
   json old = minimal();
   old["rope_theta"] = 500000.0;
-  old["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},
+  old["rope_scaling"] = {{"rope_type", "llama3"},
+                         {"factor", 8.0},
+                         {"low_freq_factor", 1.0},
+                         {"high_freq_factor", 4.0},
                          {"original_max_position_embeddings", 8192}};
   json current = minimal();
   current["rope_parameters"] = old["rope_scaling"];
@@ -105,7 +108,8 @@ TEST(Config, ReadsTheConfigsOfRealModels) {
   const char* environment = std::getenv("GRILLE_SHARED_DATA");
   const std::filesystem::path folder =
       (environment ? std::filesystem::path(environment)
-                   : std::filesystem::path(GRILLE_SOURCE_DIR) / ".." / "shared" / "data") / "hf-configs";
+                   : std::filesystem::path(GRILLE_SOURCE_DIR) / ".." / "shared" / "data") /
+      "hf-configs";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs shared/data/hf-configs";
   const auto read = [&](const char* name) {
     return parse_config(json::parse(std::ifstream(folder / name / "config.json")), name);

@@ -69,7 +69,8 @@ std::string hf_name(const std::string& name) {
 
 class GgufTensors final : public checkpoint::TensorSource {
  public:
-  GgufTensors(std::unique_ptr<checkpoint::GgufSource> file, std::int64_t heads, std::int64_t kv_heads, bool permuted)
+  GgufTensors(std::unique_ptr<checkpoint::GgufSource> file, std::int64_t heads, std::int64_t kv_heads,
+              bool permuted)
       : file_(std::move(file)), heads_(heads), kv_heads_(kv_heads), permuted_(permuted) {
     for (const auto& [name, info] : file_->tensors()) {
       if (name == kRopeDivisors) continue;  // part of the configuration
@@ -84,13 +85,14 @@ class GgufTensors final : public checkpoint::TensorSource {
   std::int64_t file_bytes() const override { return file_->file_bytes(); }
   std::string locate(const std::string& name) const override { return file_->locate(original(name)); }
 
-  void read_rows(const std::string& name, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override {
+  void read_rows(const std::string& name, std::int64_t begin, std::int64_t end,
+                 std::span<std::byte> out) const override {
     const std::int64_t heads = permuted_heads(name);
     if (heads == 0) return file_->read_rows(original(name), begin, end, out);
     const checkpoint::TensorInfo& info = tensors_.at(name);
     const std::int64_t rows = info.shape.at(0);
-    check(rows % (2 * heads) == 0, ErrorCode::kCorruptData, "{}: {} rows cannot be split into {} heads", locate(name),
-          rows, heads);
+    check(rows % (2 * heads) == 0, ErrorCode::kCorruptData, "{}: {} rows cannot be split into {} heads",
+          locate(name), rows, heads);
     const std::size_t row_bytes = static_cast<std::size_t>(info.bytes / rows);
     std::vector<std::byte> stored(static_cast<std::size_t>(info.bytes));
     file_->read_rows(original(name), 0, rows, stored);
@@ -172,7 +174,10 @@ json llama3_scaling(const checkpoint::GgufSource& file, const json& config) {
       same = same && std::abs(plain[i] / scaled[i] - divisors[i]) <= 1e-4f * divisors[i];
     }
     if (same) {
-      return {{"rope_type", "llama3"},      {"factor", factor}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},
+      return {{"rope_type", "llama3"},
+              {"factor", factor},
+              {"low_freq_factor", 1.0},
+              {"high_freq_factor", 4.0},
               {"original_max_position_embeddings", 8192}};
     }
   }
@@ -190,8 +195,9 @@ std::string stored_dtype(const checkpoint::GgufSource& file) {
 
 json hf_config_from_gguf(const checkpoint::GgufSource& file, const std::string& path) {
   const std::string architecture = file.metadata().get_string("general.architecture").value_or("");
-  check(architecture == "llama" || architecture == "qwen2" || architecture == "qwen3", ErrorCode::kUnsupported,
-        "{}: architecture '{}' is not supported (supported: llama, qwen2, qwen3)", path, architecture);
+  check(architecture == "llama" || architecture == "qwen2" || architecture == "qwen3",
+        ErrorCode::kUnsupported, "{}: architecture '{}' is not supported (supported: llama, qwen2, qwen3)",
+        path, architecture);
   const Metadata metadata(file.metadata(), path, architecture);
   check(metadata.count("expert_count").value_or(0) == 0, ErrorCode::kUnsupported,
         "{}: mixture-of-experts models are not supported", path);
@@ -226,13 +232,15 @@ json hf_config_from_gguf(const checkpoint::GgufSource& file, const std::string& 
   check(!rotated || *rotated == config.at("head_dim").get<std::uint64_t>(), ErrorCode::kUnsupported,
         "{}: rotary embedding over a part of the head is not supported", path);
   if (scaling == "linear") {
-    config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", metadata.number("rope.scaling.factor").value_or(1.0)}};
+    config["rope_scaling"] = {{"rope_type", "linear"},
+                              {"factor", metadata.number("rope.scaling.factor").value_or(1.0)}};
   }
   if (file.tensors().contains(kRopeDivisors)) config["rope_scaling"] = llama3_scaling(file, config);
   const bool bias = file.tensors().contains("blk.0.attn_q.bias");
   if (architecture != "qwen2") config["attention_bias"] = bias;
-  for (const auto& [token, id] : {std::pair{"bos_token_id", file.metadata().get_uint("tokenizer.ggml.bos_token_id")},
-                                  std::pair{"eos_token_id", file.metadata().get_uint("tokenizer.ggml.eos_token_id")}}) {
+  for (const auto& [token, id] :
+       {std::pair{"bos_token_id", file.metadata().get_uint("tokenizer.ggml.bos_token_id")},
+        std::pair{"eos_token_id", file.metadata().get_uint("tokenizer.ggml.eos_token_id")}}) {
     if (id) config[token] = *id;
   }
   static const std::map<std::string, const char*> kArchitectures = {
@@ -252,7 +260,8 @@ text::GgmlVocabulary vocabulary_from_gguf(const checkpoint::GgufSource& file) {
   vocabulary.model = metadata.get_string("tokenizer.ggml.model").value_or("");
   vocabulary.pre = metadata.get_string("tokenizer.ggml.pre").value_or("");
   vocabulary.tokens = metadata.get_string_array("tokenizer.ggml.tokens").value_or(std::vector<std::string>());
-  const auto types = metadata.get_int_array("tokenizer.ggml.token_type").value_or(std::vector<std::int64_t>());
+  const auto types =
+      metadata.get_int_array("tokenizer.ggml.token_type").value_or(std::vector<std::int64_t>());
   for (const std::int64_t type : types) vocabulary.token_types.push_back(static_cast<std::int32_t>(type));
   const auto scores = metadata.get_float_array("tokenizer.ggml.scores").value_or(std::vector<double>());
   vocabulary.scores.assign(scores.begin(), scores.end());

@@ -11,8 +11,8 @@
 
 namespace grille::models {
 
-// config.json made from the metadata; `path` names the file in errors. Throws Error{kUnsupported} for an architecture or rope scaling that
-// is not supported.
+// config.json made from the metadata; `path` names the file in errors. Throws Error{kUnsupported} for an
+// architecture or rope scaling that is not supported.
 nlohmann::json hf_config_from_gguf(const checkpoint::GgufSource& file, const std::string& path);
 
 // The file's tokenizer; its `model` is empty when there is none.

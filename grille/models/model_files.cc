@@ -20,14 +20,21 @@ namespace {
 
 namespace fs = std::filesystem;
 // Files that travel with a model when its weights are rewritten.
-constexpr std::array kSideFiles = {"tokenizer.json",          "tokenizer_config.json", "special_tokens_map.json",
-                                   "generation_config.json",  "chat_template.jinja",   "vocab.json",
-                                   "merges.txt",              "tokenizer.model",       "added_tokens.json"};
+constexpr std::array kSideFiles = {"tokenizer.json",
+                                   "tokenizer_config.json",
+                                   "special_tokens_map.json",
+                                   "generation_config.json",
+                                   "chat_template.jinja",
+                                   "vocab.json",
+                                   "merges.txt",
+                                   "tokenizer.model",
+                                   "added_tokens.json"};
 
 // The hub's cache: HF_HUB_CACHE, or HF_HOME/hub, or ~/.cache/huggingface/hub.
 fs::path hub_cache() {
   if (const char* cache = std::getenv("HF_HUB_CACHE"); cache != nullptr && *cache != '\0') return cache;
-  if (const char* home = std::getenv("HF_HOME"); home != nullptr && *home != '\0') return fs::path(home) / "hub";
+  if (const char* home = std::getenv("HF_HOME"); home != nullptr && *home != '\0')
+    return fs::path(home) / "hub";
   const char* home = std::getenv("HOME");
   return fs::path(home != nullptr ? home : ".") / ".cache" / "huggingface" / "hub";
 }
@@ -46,7 +53,8 @@ std::optional<fs::path> hub_snapshot(const std::string& id) {
   const fs::path root = hub_cache() / folder;
   std::ifstream reference(root / "refs" / "main");
   std::string commit;
-  if (!(reference >> commit) || commit.find_first_not_of("0123456789abcdef") != std::string::npos) return std::nullopt;
+  if (!(reference >> commit) || commit.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return std::nullopt;
   const fs::path snapshot = root / "snapshots" / commit;
   if (!fs::is_directory(snapshot)) return std::nullopt;
   return snapshot;
@@ -56,16 +64,17 @@ fs::path locate_model(const std::string& model) {
   if (fs::exists(model)) return model;
   if (is_hub_id(model)) {
     if (const auto snapshot = hub_snapshot(model)) return *snapshot;
-    fail(ErrorCode::kNotFound, "{}: no such file or folder, and not in the local hub cache; get it with: hf download {}",
-         model, model);
+    fail(ErrorCode::kNotFound,
+         "{}: no such file or folder, and not in the local hub cache; get it with: hf download {}", model,
+         model);
   }
   fail(ErrorCode::kNotFound, "{}: no such file or folder", model);
 }
 
 void open_directory(ModelFiles& files) {
   const fs::path config = files.path / "config.json";
-  check(fs::exists(config), ErrorCode::kNotFound, "{}: no config.json in this folder; expected a Hugging Face model",
-        files.path.string());
+  check(fs::exists(config), ErrorCode::kNotFound,
+        "{}: no config.json in this folder; expected a Hugging Face model", files.path.string());
   files.hf_config = checkpoint::read_json_file(config);
   files.config = parse_config(files.hf_config, config.string());
   files.compression = checkpoint::parse_compression_config(files.hf_config, config.string());
@@ -129,12 +138,12 @@ void check_tensor_names(const ModelFiles& files) {
     const bool known_suffix =
         std::find(kLinearSuffixes.begin(), kLinearSuffixes.end(), suffix) != kLinearSuffixes.end();
     check(expected.modules.contains(module) && known_suffix, ErrorCode::kCorruptData,
-          "{} is not part of a {} model with this configuration, and would be ignored", files.tensors->locate(name),
-          files.config.family);
+          "{} is not part of a {} model with this configuration, and would be ignored",
+          files.tensors->locate(name), files.config.family);
     missing_modules.erase(module);
   }
-  check(missing_tensors.empty(), ErrorCode::kCorruptData, "{}: tensor '{}' is missing ({} in all)", files.path.string(),
-        missing_tensors.empty() ? "" : *missing_tensors.begin(), missing_tensors.size());
+  check(missing_tensors.empty(), ErrorCode::kCorruptData, "{}: tensor '{}' is missing ({} in all)",
+        files.path.string(), missing_tensors.empty() ? "" : *missing_tensors.begin(), missing_tensors.size());
   check(missing_modules.empty(), ErrorCode::kCorruptData, "{}: the weight of '{}' is missing ({} in all)",
         files.path.string(), missing_modules.empty() ? "" : *missing_modules.begin(), missing_modules.size());
 }

@@ -17,7 +17,8 @@ Fp8Result quantize_fp8(const tensors::Weight& weight, at::ScalarType scale_dtype
   at::Tensor rounded = at::empty_like(weight.values, weight.values.options().dtype(at::kFloat8_e4m3fn));
   Fp8Result result{weight, 0};
   try {
-    kernels::fp8_weight_scales(values, tensors::dtype_from_torch(scale_dtype), scale.mutable_data_ptr<float>());
+    kernels::fp8_weight_scales(values, tensors::dtype_from_torch(scale_dtype),
+                               scale.mutable_data_ptr<float>());
     result.saturated =
         kernels::round_to_fp8_rows(values, scale.const_data_ptr<float>(), tensors::matrix_view(rounded));
   } catch (const Error& error) {  // the kernel names the row; the layer is known here

@@ -67,12 +67,13 @@ void unpack_row(const Bits* values, const std::uint8_t* mask, std::int64_t cols,
   }
 }
 
-[[noreturn]] void fail_row(const at::Tensor& dense, const std::string& name, std::int64_t row, std::int64_t group) {
+[[noreturn]] void fail_row(const at::Tensor& dense, const std::string& name, std::int64_t row,
+                           std::int64_t group) {
   const at::Tensor four = dense.select(0, row).slice(0, group * 4, group * 4 + 4).to(at::kFloat).contiguous();
   const float* v = four.const_data_ptr<float>();
   fail(ErrorCode::kCorruptData,
-       "{}: row {}, group {} (columns {} to {}) holds {}, {}, {}, {}: 2:4 allows two non-zeros, all finite", name,
-       row, group, group * 4, group * 4 + 3, v[0], v[1], v[2], v[3]);
+       "{}: row {}, group {} (columns {} to {}) holds {}, {}, {}, {}: 2:4 allows two non-zeros, all finite",
+       name, row, group, group * 4, group * 4 + 3, v[0], v[1], v[2], v[3]);
 }
 
 std::uint8_t* mask_row(const Weight& weight, std::int64_t row) {
@@ -102,8 +103,8 @@ Weight dense_weight(at::Tensor values, at::Tensor scale) {
   check(is_weight_dtype(dtype), ErrorCode::kUnsupported,
         "dense weight: expected float32, bfloat16, float16 or float8_e4m3fn, got {}", dtype_name(dtype));
   check(scale.defined() == (dtype == DType::kFloat8E4M3), ErrorCode::kInvalidArgument,
-        "dense weight: a scale goes with float8_e4m3fn and with nothing else, got {} {} scale", dtype_name(dtype),
-        scale.defined() ? "with a" : "without");
+        "dense weight: a scale goes with float8_e4m3fn and with nothing else, got {} {} scale",
+        dtype_name(dtype), scale.defined() ? "with a" : "without");
   check(!scale.defined() || (scale.dim() == 1 && scale.size(0) == values.size(0) && scale.is_contiguous()),
         ErrorCode::kInvalidArgument, "dense weight: expected one scale for each of {} rows", values.size(0));
   const std::int64_t rows = values.size(0);
@@ -117,8 +118,12 @@ Weight empty_two_four(std::int64_t rows, std::int64_t cols, DType dtype) {
   check(is_weight_dtype(dtype), ErrorCode::kUnsupported,
         "2:4 weight: expected float32, bfloat16, float16 or float8_e4m3fn, got {}", dtype_name(dtype));
   const std::int64_t padded = (cols + kColumnMultiple - 1) / kColumnMultiple * kColumnMultiple;
-  Weight weight{WeightFormat::kTwoFour, rows, cols, at::empty({rows, padded / 2}, torch_dtype(dtype)),
-                at::empty({rows, padded / 8}, at::kByte), {}};
+  Weight weight{WeightFormat::kTwoFour,
+                rows,
+                cols,
+                at::empty({rows, padded / 2}, torch_dtype(dtype)),
+                at::empty({rows, padded / 8}, at::kByte),
+                {}};
   if (padded == cols) return weight;
   const std::size_t element = dtype_size(dtype);
   const std::uint8_t both = formats::kFirstTwoBitmask | (formats::kFirstTwoBitmask << 4);
@@ -159,7 +164,8 @@ bool set_two_four_row(Weight& weight, std::int64_t row, const void* values, cons
     using Bits = decltype(zero);
     Bits* to = value_row<Bits>(weight, row);
     const auto* from = static_cast<const Bits*>(values);
-    for (std::int64_t i = 0; i < weight.cols / 2; ++i) to[i] = (from[i] & kMagnitude<Bits>) == 0 ? zero : from[i];
+    for (std::int64_t i = 0; i < weight.cols / 2; ++i)
+      to[i] = (from[i] & kMagnitude<Bits>) == 0 ? zero : from[i];
   });
   return good != 0;
 }
@@ -188,7 +194,8 @@ Weight two_four_from_dense(const at::Tensor& dense, const std::string& name) {
 }
 
 formats::TwoFourBitmaskView two_four_view(const Weight& weight) {
-  check(weight.format == WeightFormat::kTwoFour, ErrorCode::kInvalidArgument, "expected a 2:4 weight, got a dense one");
+  check(weight.format == WeightFormat::kTwoFour, ErrorCode::kInvalidArgument,
+        "expected a 2:4 weight, got a dense one");
   return {weight.values.const_data_ptr(),
           static_cast<const std::uint8_t*>(weight.mask.const_data_ptr()),
           weight.dtype(),
@@ -207,7 +214,8 @@ at::Tensor to_dense_values(const Weight& weight) {
     Bits* data = static_cast<Bits*>(dense.mutable_data_ptr());
     parallel_for(weight.rows, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        unpack_row<Bits>(value_row<Bits>(weight, row), mask_row(weight, row), weight.cols, data + row * weight.cols);
+        unpack_row<Bits>(value_row<Bits>(weight, row), mask_row(weight, row), weight.cols,
+                         data + row * weight.cols);
       }
     });
   });

@@ -20,7 +20,8 @@ struct FreeTemplate {
 
 // dump() recurses, so depth is looked at first, without recursing deeper than allowed.
 void check_depth(const Json& value, int left) {
-  check(left > 0, ErrorCode::kInvalidArgument, "chat template: messages are nested more than {} deep", kMaxDepth);
+  check(left > 0, ErrorCode::kInvalidArgument, "chat template: messages are nested more than {} deep",
+        kMaxDepth);
   if (!value.is_structured()) return;
   for (const Json& item : value) check_depth(item, left - 1);
 }
@@ -59,13 +60,15 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string bos_token, std::
 ChatTemplate ChatTemplate::of(const Tokenizer& tokenizer, std::string_view name) {
   const std::string source = tokenizer.chat_template(name);
   check(!source.empty(), ErrorCode::kUnsupported,
-        "this model has no chat template ('{}'): use plain completion, or give it a chat_template.jinja", name);
+        "this model has no chat template ('{}'): use plain completion, or give it a chat_template.jinja",
+        name);
   return ChatTemplate(source, tokenizer.config().bos_token, tokenizer.config().eos_token);
 }
 
 std::string ChatTemplate::render(const Json& messages, const ChatOptions& options) const {
   check(messages.is_array(), ErrorCode::kInvalidArgument, "chat template: messages must be a list");
-  check(options.variables.is_object(), ErrorCode::kInvalidArgument, "chat template: variables must be an object");
+  check(options.variables.is_object(), ErrorCode::kInvalidArgument,
+        "chat template: variables must be an object");
   Json variables = Json::object();
   variables["messages"] = messages;
   variables["tools"] = nullptr;

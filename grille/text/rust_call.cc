@@ -19,7 +19,8 @@ std::vector<std::int32_t> take(grille_text_ids ids) {
     grille_text_ids owned;
     ~Free() { grille_text_ids_free(owned); }
   } const guard{ids};
-  return ids.size == 0 ? std::vector<std::int32_t>() : std::vector<std::int32_t>(ids.data, ids.data + ids.size);
+  return ids.size == 0 ? std::vector<std::int32_t>()
+                       : std::vector<std::int32_t>(ids.data, ids.data + ids.size);
 }
 
 void check_status(grille_text_status status, grille_text_bytes error, std::string_view subject,
