@@ -8,9 +8,9 @@ std::uint16_t float_to_float16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint16_t sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   const std::uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return sign | 0x7e00u;   // NaN
-  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // 65520 and above round to infinity
-  if (magnitude < 0x38800000u) {                        // below 2^-14: a multiple of 2^-24
+  if (magnitude > 0x7f800000u) return sign | 0x7e00u;                    // NaN
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;                   // 65520 and above round to infinity
+  if (magnitude < 0x38800000u) {                                         // below 2^-14: a multiple of 2^-24
     const float scaled = std::bit_cast<float>(magnitude) * 16777216.0f;  // exact
     return sign | static_cast<std::uint16_t>(std::nearbyint(scaled));
   }

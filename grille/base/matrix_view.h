@@ -17,7 +17,8 @@ struct ConstMatrixView {
   std::int64_t row_stride = 0;  // in elements, >= cols
 
   const std::byte* row(std::int64_t i) const {
-    return static_cast<const std::byte*>(data) + i * row_stride * static_cast<std::int64_t>(dtype_size(dtype));
+    return static_cast<const std::byte*>(data) +
+           i * row_stride * static_cast<std::int64_t>(dtype_size(dtype));
   }
 };
 

@@ -27,7 +27,7 @@ void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction funct
     return;
   }
   std::exception_ptr error;
-#pragma omp parallel num_threads(static_cast<int>(parts))
+#pragma omp parallel num_threads(static_cast <int>(parts))
   {
     // The runtime may give fewer threads than asked for, so each one loops over parts.
     for (std::int64_t part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) {

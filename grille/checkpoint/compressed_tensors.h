@@ -16,11 +16,12 @@ namespace grille::checkpoint {
 
 // Reads a module's weight from whatever tensors hold it. 2:4 weights go from the file to their padded rows
 // through at most 1 MiB of scratch (or one row), so no dense copy exists. Everything is checked: dtypes,
-// shapes against `rows` and `cols`, exactly two columns in every group, finite values, finite positive scales.
-// A scale for the whole tensor is repeated for each row. Throws Error{kNotFound, kCorruptData, kUnsupported}
-// that name file, tensor, row and group.
-tensors::Weight read_linear(const TensorSource& source, const CompressionConfig& config, const std::string& module,
-                            std::int64_t rows, std::int64_t cols, const std::string& class_name = "Linear");
+// shapes against `rows` and `cols`, exactly two columns in every group, finite values, finite positive
+// scales. A scale for the whole tensor is repeated for each row. Throws Error{kNotFound, kCorruptData,
+// kUnsupported} that name file, tensor, row and group.
+tensors::Weight read_linear(const TensorSource& source, const CompressionConfig& config,
+                            const std::string& module, std::int64_t rows, std::int64_t cols,
+                            const std::string& class_name = "Linear");
 
 // The tensors that read_linear() takes in, of those that the source has: any others are surplus.
 std::vector<std::string> linear_tensor_names(const TensorSource& source, const std::string& module);
@@ -41,6 +42,7 @@ std::vector<TensorSpec> linear_tensors(const std::string& module, const LinearFo
 LinearForm form_of(const tensors::Weight& weight, bool two_four);
 
 // Writes the tensors of form_of(weight, two_four), a few rows at a time.
-void write_linear(SafetensorsWriter& writer, const std::string& module, const tensors::Weight& weight, bool two_four);
+void write_linear(SafetensorsWriter& writer, const std::string& module, const tensors::Weight& weight,
+                  bool two_four);
 
 }  // namespace grille::checkpoint

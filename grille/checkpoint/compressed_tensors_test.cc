@@ -27,7 +27,8 @@ Weight random_weight(std::int64_t rows, std::int64_t cols, at::ScalarType dtype)
   at::Tensor dense = at::zeros({rows, cols}, at::kFloat);
   for (std::int64_t group = 0; group < rows * cols / 4; ++group) {
     for (unsigned k = 0; k < random() % 3; ++k) {
-      dense.mutable_data_ptr<float>()[group * 4 + random() % 4] = (static_cast<float>(random() % 200) - 100.0f) / 8.0f;
+      dense.mutable_data_ptr<float>()[group * 4 + random() % 4] =
+          (static_cast<float>(random() % 200) - 100.0f) / 8.0f;
     }
   }
   Weight weight = tensors::two_four_from_dense(dense.to(dtype), "w");
@@ -37,7 +38,8 @@ Weight random_weight(std::int64_t rows, std::int64_t cols, at::ScalarType dtype)
 
 CompressionConfig config_for(bool two_four, bool fp8) {
   CompressionConfig config;
-  if (fp8) config.fp8_groups.push_back({"group_0", ModuleTargets({"Linear"}), Fp8Group::Scale::kChannel, true});
+  if (fp8)
+    config.fp8_groups.push_back({"group_0", ModuleTargets({"Linear"}), Fp8Group::Scale::kChannel, true});
   if (two_four) config.two_four = TwoFourGroup{ModuleTargets({"Linear"}), {}, 0.5};
   return config;
 }
@@ -74,7 +76,8 @@ TEST(CompressedTensors, AWeightComesBackBitForBit) {
         writer.finish();
         const SafetensorsSource source(directory / "f");
         EXPECT_EQ(linear_tensor_names(source, "m").size(), source.tensors().size());
-        const Weight read = read_linear(source, config_for(two_four, dtype == at::kFloat8_e4m3fn), "m", rows, cols);
+        const Weight read =
+            read_linear(source, config_for(two_four, dtype == at::kFloat8_e4m3fn), "m", rows, cols);
         EXPECT_EQ(read.format, two_four ? tensors::WeightFormat::kTwoFour : tensors::WeightFormat::kDense);
         const at::Tensor a = tensors::to_dense_values(weight).view(at::kByte);
         EXPECT_TRUE(at::equal(tensors::to_dense_values(read).view(at::kByte), a)) << dtype << " " << cols;
@@ -97,8 +100,10 @@ TEST(CompressedTensors, FilesTakeNineAndFiveBitsAWeight) {
     LinearForm form{true, 128, 512, fp8 ? DType::kFloat8E4M3 : DType::kBFloat16, std::nullopt};
     if (fp8) form.scale_dtype = DType::kBFloat16;
     std::int64_t bytes = 0;
-    for (const TensorSpec& spec : linear_tensors("m", form)) bytes += make_tensor_info(spec.dtype, spec.shape)->bytes;
-    EXPECT_EQ(bytes * 8, weights * (fp8 ? 5 : 9) + 8 * 16 + (fp8 ? 128 * 16 : 0));  // + the shape, + the scales
+    for (const TensorSpec& spec : linear_tensors("m", form))
+      bytes += make_tensor_info(spec.dtype, spec.shape)->bytes;
+    EXPECT_EQ(bytes * 8,
+              weights * (fp8 ? 5 : 9) + 8 * 16 + (fp8 ? 128 * 16 : 0));  // + the shape, + the scales
   }
 }
 
@@ -161,18 +166,30 @@ TEST(CompressedTensors, EveryDefectNamesItsPlace) {
   EXPECT_EQ(read_error(example()), "no error");
   expect_contains(read_error(with(1, {{"m.bitmask", DType::kUInt8, {2, 1}}, "\xC9\x73"})),
                   "f: tensor 'm.bitmask': row 1, group 1 (columns 4 to 7) keeps 3 columns: 2:4 keeps two");
-  expect_contains(read_error(with(1, {{"m.bitmask", DType::kUInt8, {2, 1}}, "\xC8\x33"})), "row 0, group 0 (columns 0 to 3) keeps 1");
-  expect_contains(read_error(with(0, {{"m.compressed", DType::kFloat8E4M3, {2, 4}}, "\x38\xC0\x48\x30" + std::string(3, '\0') + "\x7f"})),
+  expect_contains(read_error(with(1, {{"m.bitmask", DType::kUInt8, {2, 1}}, "\xC8\x33"})),
+                  "row 0, group 0 (columns 0 to 3) keeps 1");
+  expect_contains(read_error(with(0, {{"m.compressed", DType::kFloat8E4M3, {2, 4}},
+                                      "\x38\xC0\x48\x30" + std::string(3, '\0') + "\x7f"})),
                   "tensor 'm.compressed': row 1, value 3 is NaN or infinite");
-  expect_contains(read_error(with(0, {{"m.compressed", DType::kInt8, {2, 4}}, std::string(8, '\1')})), "weights in int8 are not supported");
-  expect_contains(read_error(with(0, {{"m.compressed", DType::kFloat8E4M3, {4, 2}}, std::string(8, '\1')})), "expected [2, 4], got [4, 2]");
-  expect_contains(read_error(with(1, {{"m.bitmask", DType::kInt8, {2, 1}}, "\xC9\x33"})), "expected uint8, got int8");
-  expect_contains(read_error(with(2, {{"m.shape", DType::kInt64, {2, 1}}, bytes_of<std::int64_t>({8, 2})})), "expected a weight of [2, 8], got [8, 2]");
-  expect_contains(read_error(with(2, {{"m.shape", DType::kInt64, {3}}, bytes_of<std::int64_t>({2, 8, 1})})), "expected [2] or [2, 1], got [3]");
-  expect_contains(read_error(with(3, {{"m.weight_scale", DType::kFloat32, {1}}, bytes_of<float>({1.0f})})), "does not hold a scale a row for 2 rows");
-  expect_contains(read_error(with(3, {{"m.weight_scale", DType::kFloat32, {1, 2}}, bytes_of<float>({1.0f, 1.0f})})), "does not hold a scale a row");
+  expect_contains(read_error(with(0, {{"m.compressed", DType::kInt8, {2, 4}}, std::string(8, '\1')})),
+                  "weights in int8 are not supported");
+  expect_contains(read_error(with(0, {{"m.compressed", DType::kFloat8E4M3, {4, 2}}, std::string(8, '\1')})),
+                  "expected [2, 4], got [4, 2]");
+  expect_contains(read_error(with(1, {{"m.bitmask", DType::kInt8, {2, 1}}, "\xC9\x33"})),
+                  "expected uint8, got int8");
+  expect_contains(read_error(with(2, {{"m.shape", DType::kInt64, {2, 1}}, bytes_of<std::int64_t>({8, 2})})),
+                  "expected a weight of [2, 8], got [8, 2]");
+  expect_contains(read_error(with(2, {{"m.shape", DType::kInt64, {3}}, bytes_of<std::int64_t>({2, 8, 1})})),
+                  "expected [2] or [2, 1], got [3]");
+  expect_contains(read_error(with(3, {{"m.weight_scale", DType::kFloat32, {1}}, bytes_of<float>({1.0f})})),
+                  "does not hold a scale a row for 2 rows");
+  expect_contains(
+      read_error(with(3, {{"m.weight_scale", DType::kFloat32, {1, 2}}, bytes_of<float>({1.0f, 1.0f})})),
+      "does not hold a scale a row");
   for (const float bad : {0.0f, -1.0f, std::nanf(""), std::numeric_limits<float>::infinity()}) {
-    expect_contains(read_error(with(3, {{"m.weight_scale", DType::kFloat32, {2, 1}}, bytes_of<float>({1.0f, bad})})), "the scale of row 1 is");
+    expect_contains(
+        read_error(with(3, {{"m.weight_scale", DType::kFloat32, {2, 1}}, bytes_of<float>({1.0f, bad})})),
+        "the scale of row 1 is");
   }
   expect_contains(read_error(without(0)), "tensor 'm.weight' is missing, and so is 'm.compressed'");
   expect_contains(read_error(without(1)), "tensor 'm.bitmask' is missing");
@@ -182,7 +199,8 @@ TEST(CompressedTensors, EveryDefectNamesItsPlace) {
   both.push_back({{"m.weight", DType::kFloat8E4M3, {2, 8}}, std::string(16, '\0')});
   expect_contains(read_error(both), "both a compressed and a plain weight");
   expect_contains(read_error(example(), 2, 8, config_for(false, true)), "config.json does not say so");
-  expect_contains(read_error(example(), 2, 8, config_for(true, false)), "the weight is float8_e4m3fn, but config.json says that it is not quantized");
+  expect_contains(read_error(example(), 2, 8, config_for(true, false)),
+                  "the weight is float8_e4m3fn, but config.json says that it is not quantized");
   expect_contains(read_error(example(), 2, 6), "a multiple of 4, not 6");
 }
 
@@ -192,17 +210,24 @@ TEST(CompressedTensors, DenseDefectsNameTheirPlaceToo) {
     return std::vector<RawTensor>{{{"m.weight", dtype, std::move(shape)}, bytes}};
   };
   EXPECT_EQ(read_error(dense(DType::kFloat32, {1, 2}, bytes_of<float>({1, 2})), 1, 2, none), "no error");
-  expect_contains(read_error(dense(DType::kFloat32, {1, 2}, bytes_of<float>({1, std::nanf("")})), 1, 2, none), "row 0, value 1 is NaN");
-  expect_contains(read_error(dense(DType::kFloat32, {2, 1}, bytes_of<float>({1, 2})), 1, 2, none), "expected [1, 2], got [2, 1]");
-  expect_contains(read_error(dense(DType::kFloat64, {1, 1}, std::string(8, '\0')), 1, 1, none), "weights in float64 are not supported");
-  expect_contains(read_error(dense(DType::kFloat32, {1, 2}, bytes_of<float>({1, 2})), 1, 2, config_for(false, true)), "config.json says that it is float8");
-  expect_contains(read_error(dense(DType::kFloat8E4M3, {1, 2}, "ab"), 1, 2, config_for(false, true)), "'m.weight_scale' is missing");
+  expect_contains(read_error(dense(DType::kFloat32, {1, 2}, bytes_of<float>({1, std::nanf("")})), 1, 2, none),
+                  "row 0, value 1 is NaN");
+  expect_contains(read_error(dense(DType::kFloat32, {2, 1}, bytes_of<float>({1, 2})), 1, 2, none),
+                  "expected [1, 2], got [2, 1]");
+  expect_contains(read_error(dense(DType::kFloat64, {1, 1}, std::string(8, '\0')), 1, 1, none),
+                  "weights in float64 are not supported");
+  expect_contains(
+      read_error(dense(DType::kFloat32, {1, 2}, bytes_of<float>({1, 2})), 1, 2, config_for(false, true)),
+      "config.json says that it is float8");
+  expect_contains(read_error(dense(DType::kFloat8E4M3, {1, 2}, "ab"), 1, 2, config_for(false, true)),
+                  "'m.weight_scale' is missing");
 }
 
 TEST(CompressedTensors, AKeptMinusZeroIsReadAsZeroAndBitsPastTheLastColumnAreRefused) {
-  const std::vector<RawTensor> file = {{{"m.compressed", DType::kBFloat16, {1, 2}}, bytes_of<std::uint16_t>({0x8000, 0x3f80})},
-                                       {{"m.bitmask", DType::kUInt8, {1, 1}}, "\x0c"},
-                                       {{"m.shape", DType::kInt64, {2, 1}}, bytes_of<std::int64_t>({1, 4})}};
+  const std::vector<RawTensor> file = {
+      {{"m.compressed", DType::kBFloat16, {1, 2}}, bytes_of<std::uint16_t>({0x8000, 0x3f80})},
+      {{"m.bitmask", DType::kUInt8, {1, 1}}, "\x0c"},
+      {{"m.shape", DType::kInt64, {2, 1}}, bytes_of<std::int64_t>({1, 4})}};
   const ScratchDirectory directory;
   write_raw(directory / "f", file);
   const SafetensorsSource source(directory / "f");
@@ -213,7 +238,8 @@ TEST(CompressedTensors, AKeptMinusZeroIsReadAsZeroAndBitsPastTheLastColumnAreRef
   expect_contains(read_error(spoilt, 1, 4, config_for(true, false)), "keeps 2 columns past its last one, 3");
 }
 
-// The load rule of docs/formats.md: while layers are read, anonymous memory stays within 1.1 times the weights.
+// The load rule of docs/formats.md: while layers are read, anonymous memory stays within 1.1 times the
+// weights.
 TEST(SlowCompressedTensors, LoadingTakesNoMoreMemoryThanTheWeights) {
   const auto anonymous_bytes = [] {
     std::ifstream status("/proc/self/status");
@@ -231,7 +257,8 @@ TEST(SlowCompressedTensors, LoadingTakesNoMoreMemoryThanTheWeights) {
     const Weight weight = random_weight(rows, cols, at::kFloat8_e4m3fn);
     std::vector<TensorSpec> specs;
     for (int i = 0; i < layers; ++i) {
-      for (TensorSpec& spec : linear_tensors(std::to_string(i), form_of(weight, true))) specs.push_back(std::move(spec));
+      for (TensorSpec& spec : linear_tensors(std::to_string(i), form_of(weight, true)))
+        specs.push_back(std::move(spec));
     }
     SafetensorsWriter writer(directory / "f", specs);
     for (int i = 0; i < layers; ++i) write_linear(writer, std::to_string(i), weight, true);
@@ -247,7 +274,8 @@ TEST(SlowCompressedTensors, LoadingTakesNoMoreMemoryThanTheWeights) {
     stored += loaded.back().stored_bytes();
     peak = std::max(peak, anonymous_bytes() - before);
   }
-  RecordProperty("bytes_over_weights", std::to_string(static_cast<double>(peak) / static_cast<double>(stored)));
+  RecordProperty("bytes_over_weights",
+                 std::to_string(static_cast<double>(peak) / static_cast<double>(stored)));
   EXPECT_LE(static_cast<double>(peak), 1.1 * static_cast<double>(stored));
   EXPECT_GE(static_cast<double>(peak), 0.9 * static_cast<double>(stored));  // else the measurement is broken
 }

@@ -20,8 +20,9 @@ constexpr std::string_view kWriterVersion = "0.14.0.1";
 
 // All formats there are: a name outside this list is an error of its own, never looked up anywhere.
 constexpr std::array<std::string_view, 12> kFormats = {
-    kDense,           "sparse-bitmask",  kSparse24Bitmask, "int-quantized",        kFloatQuantized,       "naive-quantized",
-    "pack-quantized", "marlin-24",       kMixedPrecision,  "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized"};
+    kDense,          "sparse-bitmask",       kSparse24Bitmask,       "int-quantized",
+    kFloatQuantized, "naive-quantized",      "pack-quantized",       "marlin-24",
+    kMixedPrecision, "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized"};
 
 // Typed access to one JSON object; every message names the file and the path to the value.
 class Reader {
@@ -59,7 +60,8 @@ class Reader {
     check(at(key).is_array(), ErrorCode::kCorruptData, "{}: {} is not a list", where_, key);
     std::vector<std::string> list;
     for (const json& target : at(key)) {
-      check(target.is_string(), ErrorCode::kCorruptData, "{}: {} holds something else than strings", where_, key);
+      check(target.is_string(), ErrorCode::kCorruptData, "{}: {} holds something else than strings", where_,
+            key);
       list.push_back(target.get<std::string>());
     }
     try {
@@ -96,11 +98,13 @@ void check_fp8(const Reader& arguments) {
   if (!arguments.flag("symmetric", true)) fail_unsupported(arguments, "asymmetric quantization is");
 }
 
-Fp8Group parse_group(const std::string& name, const json& value, const std::string& where, const std::string& format) {
+Fp8Group parse_group(const std::string& name, const json& value, const std::string& where,
+                     const std::string& format) {
   check(!value.is_array(), ErrorCode::kUnsupported, "{}: a preset scheme by name is not supported", where);
   const Reader group(value, where);
   const std::string group_format = group.format(format);
-  if (group_format != kFloatQuantized) fail_unsupported(group, fmt::format("the format {} is", quote_name(group_format)));
+  if (group_format != kFloatQuantized)
+    fail_unsupported(group, fmt::format("the format {} is", quote_name(group_format)));
   check(group.has("weights"), ErrorCode::kUnsupported, "{}: a group without weights is not supported", where);
 
   Fp8Group result;
@@ -120,24 +124,29 @@ Fp8Group parse_group(const std::string& name, const json& value, const std::stri
   if (result.dynamic_activations) {
     const Reader inputs = group.child("input_activations");
     check_fp8(inputs);
-    if (inputs.has("dynamic") && inputs.at("dynamic").is_string()) fail_unsupported(inputs, "local scales are");
-    if (!inputs.flag("dynamic", false)) fail_unsupported(inputs, "static activation scales (input_scale) are");
+    if (inputs.has("dynamic") && inputs.at("dynamic").is_string())
+      fail_unsupported(inputs, "local scales are");
+    if (!inputs.flag("dynamic", false))
+      fail_unsupported(inputs, "static activation scales (input_scale) are");
     const std::string input_strategy = inputs.text("strategy", "tensor");
-    if (input_strategy != "token") fail_unsupported(inputs, fmt::format("the strategy {} is", quote_name(input_strategy)));
+    if (input_strategy != "token")
+      fail_unsupported(inputs, fmt::format("the strategy {} is", quote_name(input_strategy)));
   }
   return result;
 }
 
 void parse_quantization(const Reader& reader, CompressionConfig& result) {
   const std::string method = reader.text("quant_method", "compressed-tensors");
-  if (method != "compressed-tensors") fail_unsupported(reader, fmt::format("the method {} is", quote_name(method)));
+  if (method != "compressed-tensors")
+    fail_unsupported(reader, fmt::format("the method {} is", quote_name(method)));
   if (reader.has("kv_cache_scheme")) fail_unsupported(reader, "kv_cache_scheme is");
   if (reader.has("transform_config") && !reader.at("transform_config").empty()) {
     fail_unsupported(reader, "transform_config is");
   }
   const std::string format = reader.format(kDense);
   if (!reader.has("config_groups")) {
-    if (format != kDense) fail_unsupported(reader, fmt::format("the format {} without config_groups is", quote_name(format)));
+    if (format != kDense)
+      fail_unsupported(reader, fmt::format("the format {} without config_groups is", quote_name(format)));
     return;
   }
   const Reader groups = reader.child("config_groups");
@@ -152,19 +161,29 @@ void parse_sparsity(const Reader& reader, CompressionConfig& result) {
   if (reader.object().empty()) return;  // how compressed-tensors says "none"
   const std::string format = reader.format(kDense);
   if (format == kDense) return;
-  if (format != kSparse24Bitmask) fail_unsupported(reader, fmt::format("the format {} is", quote_name(format)));
+  if (format != kSparse24Bitmask)
+    fail_unsupported(reader, fmt::format("the format {} is", quote_name(format)));
   const std::string structure = reader.text("sparsity_structure", "2:4");
   check(structure == "2:4", ErrorCode::kCorruptData, "{}: the format {} has sparsity_structure 2:4, not {}",
         reader.where(), format, quote_name(structure));
-  result.two_four = {reader.targets("targets"), reader.targets("ignore"), reader.number("global_sparsity", 0.5)};
+  result.two_four = {reader.targets("targets"), reader.targets("ignore"),
+                     reader.number("global_sparsity", 0.5)};
 }
 
 // quantize arguments as compressed-tensors' model dumps them.
 json quantization_arguments(std::string_view strategy, bool dynamic) {
-  return {{"actorder", nullptr},  {"block_structure", nullptr}, {"dynamic", dynamic},
-          {"group_size", nullptr}, {"num_bits", 8},              {"observer", dynamic ? json(nullptr) : json("minmax")},
-          {"observer_kwargs", json::object()}, {"scale_dtype", nullptr}, {"strategy", strategy},
-          {"symmetric", true},     {"type", "float"},            {"zp_dtype", nullptr}};
+  return {{"actorder", nullptr},
+          {"block_structure", nullptr},
+          {"dynamic", dynamic},
+          {"group_size", nullptr},
+          {"num_bits", 8},
+          {"observer", dynamic ? json(nullptr) : json("minmax")},
+          {"observer_kwargs", json::object()},
+          {"scale_dtype", nullptr},
+          {"strategy", strategy},
+          {"symmetric", true},
+          {"type", "float"},
+          {"zp_dtype", nullptr}};
 }
 
 }  // namespace
@@ -178,7 +197,8 @@ const Fp8Group* CompressionConfig::fp8_group(const std::string& module, const st
 }
 
 bool CompressionConfig::is_two_four(const std::string& module, const std::string& class_name) const {
-  return two_four && two_four->targets.matches(module, class_name) && !two_four->ignore.matches(module, class_name);
+  return two_four && two_four->targets.matches(module, class_name) &&
+         !two_four->ignore.matches(module, class_name);
 }
 
 CompressionConfig parse_compression_config(const json& config, const std::string& file) {
@@ -196,14 +216,17 @@ CompressionConfig parse_compression_config(const json& config, const std::string
 }
 
 json to_json(const CompressionConfig& config) {
-  json result = {{"quant_method", "compressed-tensors"}, {"transform_config", json::object()}, {"version", kWriterVersion}};
+  json result = {{"quant_method", "compressed-tensors"},
+                 {"transform_config", json::object()},
+                 {"version", kWriterVersion}};
   if (!config.fp8_groups.empty()) {
     json groups = json::object();
     for (const Fp8Group& group : config.fp8_groups) {
       const bool channel = group.scale == Fp8Group::Scale::kChannel;
       groups[group.name] = {
           {"format", kFloatQuantized},
-          {"input_activations", group.dynamic_activations ? quantization_arguments("token", true) : json(nullptr)},
+          {"input_activations",
+           group.dynamic_activations ? quantization_arguments("token", true) : json(nullptr)},
           {"output_activations", nullptr},
           {"targets", group.targets.list()},
           {"weights", quantization_arguments(channel ? "channel" : "tensor", false)}};

@@ -46,7 +46,8 @@ struct CompressionConfig {
 // From a whole config.json: its `quantization_config`, or the older `compression_config` and
 // `sparsity_config`. None of them: an empty result. `file` begins every message. Throws Error{kUnsupported}
 // that names the format, method or option that is not read here, Error{kCorruptData} for ill-formed values.
-CompressionConfig parse_compression_config(const nlohmann::json& config, const std::string& file = "config.json");
+CompressionConfig parse_compression_config(const nlohmann::json& config,
+                                           const std::string& file = "config.json");
 
 // The value of the key `quantization_config`, as compressed-tensors 0.14.0.1 writes it; without 2:4 weights
 // there is no `sparsity_config` in it.

@@ -51,7 +51,9 @@ TEST(CompressionConfig, AConfigWithoutCompressionIsEmpty) {
   EXPECT_TRUE(parse_compression_config(json::object()).empty());
   EXPECT_TRUE(parse_compression_config({{"quantization_config", nullptr}}).empty());
   EXPECT_TRUE(parse_compression_config({{"sparsity_config", json::object()}}).empty());
-  EXPECT_TRUE(parse_compression_config({{"sparsity_config", {{"format", "dense"}, {"sparsity_structure", "2:4"}}}}).empty());
+  EXPECT_TRUE(
+      parse_compression_config({{"sparsity_config", {{"format", "dense"}, {"sparsity_structure", "2:4"}}}})
+          .empty());
 }
 
 TEST(CompressionConfig, ReadsOlderForms) {
@@ -60,7 +62,8 @@ TEST(CompressionConfig, ReadsOlderForms) {
   EXPECT_TRUE(renamed.two_four && renamed.fp8_groups.size() == 1);
   const CompressionConfig alone = parse_compression_config({{"sparsity_config", written["sparsity_config"]}});
   EXPECT_TRUE(alone.two_four && alone.fp8_groups.empty());
-  for (const json& none : {json::object(), json(nullptr), json({{"format", "dense"}, {"targets", {"Linear"}}})}) {
+  for (const json& none :
+       {json::object(), json(nullptr), json({{"format", "dense"}, {"targets", {"Linear"}}})}) {
     json changed = written;
     changed["sparsity_config"] = none;
     const CompressionConfig read = parse_compression_config({{"quantization_config", changed}});
@@ -89,9 +92,11 @@ TEST(CompressionConfig, NamesWhatItCannotRead) {
       {"/config_groups/group_0/weights/strategy", "group", "the strategy 'group' is not supported"},
       {"/config_groups/group_0/weights/strategy", "block", "the strategy 'block' is not supported"},
       {"/config_groups/group_0/weights/symmetric", false, "asymmetric quantization is not supported"},
-      {"/config_groups/group_0/input_activations/dynamic", false, "static activation scales (input_scale) are not supported"},
+      {"/config_groups/group_0/input_activations/dynamic", false,
+       "static activation scales (input_scale) are not supported"},
       {"/config_groups/group_0/input_activations/dynamic", "local", "local scales are not supported"},
-      {"/config_groups/group_0/input_activations/strategy", "tensor", "the strategy 'tensor' is not supported"},
+      {"/config_groups/group_0/input_activations/strategy", "tensor",
+       "the strategy 'tensor' is not supported"},
       {"/config_groups/group_0/output_activations", json::object(), "output_activations are not supported"},
       {"/config_groups/group_0/targets", "Linear", "targets is not a list"},
       {"/config_groups/group_0/targets", {1}, "something else than strings"},
@@ -112,7 +117,8 @@ TEST(CompressionConfig, NamesWhatItCannotRead) {
     expect_contains(message, *c.message == '\0' ? "no error" : c.message);
   }
   expect_contains(parse_error(json::array()), "config.json: expected a JSON object");
-  expect_contains(parse_error({{"quantization_config", {{"format", "int-quantized"}}}}), "'int-quantized' without config_groups");
+  expect_contains(parse_error({{"quantization_config", {{"format", "int-quantized"}}}}),
+                  "'int-quantized' without config_groups");
 }
 
 }  // namespace

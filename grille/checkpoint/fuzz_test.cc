@@ -1,5 +1,6 @@
-// Parsers against mutated input: whatever the bytes, a grille::Error or a result, and nothing else. Meant to run
-// under the address sanitizer (`make fuzz`). GRILLE_FUZZ_RUNS inputs a test; seeded, so that a failure repeats.
+// Parsers against mutated input: whatever the bytes, a grille::Error or a result, and nothing else. Meant to
+// run under the address sanitizer (`make fuzz`). GRILLE_FUZZ_RUNS inputs a test; seeded, so that a failure
+// repeats.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -43,19 +44,43 @@ class Mutator {
 
   template <typename T>
   void put_number(std::string& text) {
-    static constexpr std::uint64_t kNumbers[] = {0, 1, 2, 3, 4, 7, 8, 31, 32, 33, 255, 256, 65535, 0x7fffffff, 0x80000000,
-                                                 0xffffffff, 0x100000000, 1ull << 40, 1ull << 61, 1ull << 62, 1ull << 63, ~0ull};
+    static constexpr std::uint64_t kNumbers[] = {
+        0,           1,          2,          3,          4,          7,          8,          31,
+        32,          33,         255,        256,        65535,      0x7fffffff, 0x80000000, 0xffffffff,
+        0x100000000, 1ull << 40, 1ull << 61, 1ull << 62, 1ull << 63, ~0ull};
     const T value = static_cast<T>(kNumbers[below(std::size(kNumbers))] + (below(4) == 0 ? below(64) : 0));
     if (text.size() < sizeof value) return;
-    text.replace(below(text.size() - sizeof value + 1), sizeof value, reinterpret_cast<const char*>(&value), sizeof value);
+    text.replace(below(text.size() - sizeof value + 1), sizeof value, reinterpret_cast<const char*>(&value),
+                 sizeof value);
   }
 
   void mutate(std::string& text) {
-    static const char* const kTokens[] = {"{", "}", "[", "]", "\"", ":", ",", "null", "true", "-1", "1e9", "0.5",
-                                          "99999999999999999999", "\\u0000", "(", ")*", "|", "{1000}", "\xff"};
+    static const char* const kTokens[] = {"{",
+                                          "}",
+                                          "[",
+                                          "]",
+                                          "\"",
+                                          ":",
+                                          ",",
+                                          "null",
+                                          "true",
+                                          "-1",
+                                          "1e9",
+                                          "0.5",
+                                          "99999999999999999999",
+                                          "\\u0000",
+                                          "(",
+                                          ")*",
+                                          "|",
+                                          "{1000}",
+                                          "\xff"};
     switch (below(9)) {
-      case 0: if (!text.empty()) text[below(text.size())] ^= static_cast<char>(1u << below(8)); break;
-      case 1: if (!text.empty()) text[below(text.size())] = static_cast<char>(random_()); break;
+      case 0:
+        if (!text.empty()) text[below(text.size())] ^= static_cast<char>(1u << below(8));
+        break;
+      case 1:
+        if (!text.empty()) text[below(text.size())] = static_cast<char>(random_());
+        break;
       case 2: put_number<std::uint64_t>(text); break;
       case 3: put_number<std::uint32_t>(text); break;
       case 4: text.resize(below(text.size() + 1)); break;
@@ -130,35 +155,49 @@ TEST(FuzzSafetensors, AnyBytesGiveAnErrorOrATensor) {
   data[8] = 8;
   data.replace(16, 8, std::string("\0\0\x80\x3f\0\0\x80\x3f", 8));
   data.replace(32, 2, "\xC9\x33");
-  fuzz({safetensors_file(header, data), safetensors_file(R"({"t":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})", std::string(16, '\1')),
+  fuzz({safetensors_file(header, data),
+        safetensors_file(R"({"t":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})",
+                         std::string(16, '\1')),
         safetensors_file("{}", "")},
        read_safetensors);
 }
 
 TEST(FuzzSafetensors, AnyHeaderGivesAnErrorOrATensor) {  // the length always fits: more gets past it
-  fuzz({R"({"a":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[8],"data_offsets":[8,16]}})",
-        R"({"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"__metadata__":{"k":"v"},"b":{"dtype":"F64","shape":[1,1],"data_offsets":[8,16]}})"},
-       [](const std::string& header) { read_safetensors(safetensors_file(header, std::string(16, '\1'))); });
+  fuzz(
+      {R"({"a":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[8],"data_offsets":[8,16]}})",
+       R"({"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"__metadata__":{"k":"v"},"b":{"dtype":"F64","shape":[1,1],"data_offsets":[8,16]}})"},
+      [](const std::string& header) { read_safetensors(safetensors_file(header, std::string(16, '\1'))); });
 }
 
 TEST(FuzzGguf, AnyBytesGiveAnErrorOrTensors) {
   using Type = GgufValueType;
-  const std::string small = GgufBytes().head(1, 2).array("tokens", Type::kString, 2).string("a").string("b")
-      .key("general.alignment", Type::kUInt32).number(8).tensor("t", {32, 2}, 2, 0).pad(8).raw(std::string(36, '\2')).text();
+  const std::string small = GgufBytes()
+                                .head(1, 2)
+                                .array("tokens", Type::kString, 2)
+                                .string("a")
+                                .string("b")
+                                .key("general.alignment", Type::kUInt32)
+                                .number(8)
+                                .tensor("t", {32, 2}, 2, 0)
+                                .pad(8)
+                                .raw(std::string(36, '\2'))
+                                .text();
   fuzz({sample_gguf(), small}, [](const std::string& text) {
     const GgufSource source(bytes_of(text), "f");
     for (const auto& [name, info] : source.tensors()) source.read_tensor(name);
     for (const auto& [key, value] : source.metadata().values()) {
       if (!value.is_array && value.type == Type::kString) source.metadata().get_string(key);
       if (value.is_array && value.type == Type::kString) source.metadata().get_string_array(key);
-      if (value.is_array && value.type != Type::kString && value.type != Type::kBool) source.metadata().get_float_array(key);
+      if (value.is_array && value.type != Type::kString && value.type != Type::kBool)
+        source.metadata().get_float_array(key);
     }
   });
 }
 
 TEST(FuzzCompressionConfig, AnyTextGivesAnErrorOrAConfiguration) {
   CompressionConfig config;
-  config.fp8_groups.push_back({"group_0", ModuleTargets({"Linear", "re:.*mlp\\.(up|down)_proj$"}), Fp8Group::Scale::kChannel, true});
+  config.fp8_groups.push_back(
+      {"group_0", ModuleTargets({"Linear", "re:.*mlp\\.(up|down)_proj$"}), Fp8Group::Scale::kChannel, true});
   config.fp8_ignore = ModuleTargets({"lm_head", "re:.*[a-z0-9]{2,3}x"});
   config.two_four = TwoFourGroup{ModuleTargets({"Linear"}), ModuleTargets({"lm_head"}), 0.5};
   Provenance provenance;

@@ -10,8 +10,8 @@
 namespace grille::checkpoint {
 namespace {
 
-constexpr std::int64_t kPiece = 8 << 20;      // bytes of the file in memory at a time
-constexpr std::int64_t kGrain = 16 * 1024;    // weights a thread takes at least
+constexpr std::int64_t kPiece = 8 << 20;    // bytes of the file in memory at a time
+constexpr std::int64_t kGrain = 16 * 1024;  // weights a thread takes at least
 
 std::map<std::string, TensorInfo> infos_of(const GgufHeader& header) {
   std::map<std::string, TensorInfo> result;

@@ -18,7 +18,19 @@ namespace grille::checkpoint {
 
 // Numbers are the file's.
 enum class GgufValueType : std::uint32_t {
-  kUInt8, kInt8, kUInt16, kInt16, kUInt32, kInt32, kFloat32, kBool, kString, kArray, kUInt64, kInt64, kFloat64,
+  kUInt8,
+  kInt8,
+  kUInt16,
+  kInt16,
+  kUInt32,
+  kInt32,
+  kFloat32,
+  kBool,
+  kString,
+  kArray,
+  kUInt64,
+  kInt64,
+  kFloat64,
 };
 
 // The key-value part. Values stay in the file and are decoded when asked for.
@@ -28,9 +40,9 @@ enum class GgufValueType : std::uint32_t {
 class GgufMetadata {
  public:
   struct Value {
-    GgufValueType type;            // of an array: of its elements
+    GgufValueType type;  // of an array: of its elements
     bool is_array = false;
-    std::uint64_t count = 1;       // elements
+    std::uint64_t count = 1;  // elements
     std::span<const std::byte> bytes;
   };
 
@@ -74,7 +86,8 @@ struct GgufHeader {
 // files that are not read.
 GgufHeader parse_gguf_header(std::span<const std::byte> file, const std::string& name);
 
-// Tensors as float32, or as stored for F32, F16 and BF16. Shapes are [rows, cols], the reverse of GGUF's order.
+// Tensors as float32, or as stored for F32, F16 and BF16. Shapes are [rows, cols], the reverse of GGUF's
+// order.
 class GgufSource final : public TensorSource {
  public:
   explicit GgufSource(const std::filesystem::path& path);

@@ -40,8 +40,8 @@ std::uint32_t word_at(Block p) {
   return word;
 }
 
-// The 6-bit scale and minimum of sub-block 0..7 from the 12 bytes that Q4_K and Q5_K share: 0..3 lie in the low
-// bits of bytes j and j + 4; 4..7 take a nibble of byte j + 4 and the top two bits of those.
+// The 6-bit scale and minimum of sub-block 0..7 from the 12 bytes that Q4_K and Q5_K share: 0..3 lie in the
+// low bits of bytes j and j + 4; 4..7 take a nibble of byte j + 4 and the top two bits of those.
 struct ScaleAndMinimum {
   float scale, minimum;
 };
@@ -72,8 +72,8 @@ void k_block(Block block, Block fifth_bits, Block nibbles, Floats& out) {
   }
 }
 
-// 256 weights: 128 bytes of low nibbles, 64 of upper bit pairs, 16 int8 scales (one for 16 weights), fp16 d. Each
-// half of 128 weights has four rows of 32: rows 0 and 1 are low nibbles, rows 2 and 3 high ones.
+// 256 weights: 128 bytes of low nibbles, 64 of upper bit pairs, 16 int8 scales (one for 16 weights), fp16 d.
+// Each half of 128 weights has four rows of 32: rows 0 and 1 are low nibbles, rows 2 and 3 high ones.
 void q6_k_block(Block block, Floats& out) {
   const float d = half_at(block + 208);
   for (int half = 0; half < 2; ++half) {
@@ -84,16 +84,17 @@ void q6_k_block(Block block, Floats& out) {
         const int nibble = (low[row % 2 * 32 + j] >> (row / 2 * 4)) & 0xf;
         const int q = (nibble | (((pairs[j] >> (row * 2)) & 3) << 4)) - 32;
         const int scale = static_cast<std::int8_t>(block[192 + half * 8 + row * 2 + j / 16]);
-        out[static_cast<std::size_t>(half * 128 + row * 32 + j)] = d * static_cast<float>(scale) * static_cast<float>(q);
+        out[static_cast<std::size_t>(half * 128 + row * 32 + j)] =
+            d * static_cast<float>(scale) * static_cast<float>(q);
       }
     }
   }
 }
 
 constexpr std::array<const char*, 40> kNames = {
-    "F32",    "F16",     "Q4_0",    "Q4_1",   "Q4_2",   "Q4_3",  "Q5_0",    "Q5_1",    "Q8_0",    "Q8_1",
-    "Q2_K",   "Q3_K",    "Q4_K",    "Q5_K",   "Q6_K",   "Q8_K",  "IQ2_XXS", "IQ2_XS",  "IQ3_XXS", "IQ1_S",
-    "IQ4_NL", "IQ3_S",   "IQ2_S",   "IQ4_XS", "I8",     "I16",   "I32",     "I64",     "F64",     "IQ1_M",
+    "F32",    "F16",      "Q4_0",     "Q4_1",     "Q4_2",  "Q4_3",  "Q5_0",    "Q5_1",    "Q8_0",    "Q8_1",
+    "Q2_K",   "Q3_K",     "Q4_K",     "Q5_K",     "Q6_K",  "Q8_K",  "IQ2_XXS", "IQ2_XS",  "IQ3_XXS", "IQ1_S",
+    "IQ4_NL", "IQ3_S",    "IQ2_S",    "IQ4_XS",   "I8",    "I16",   "I32",     "I64",     "F64",     "IQ1_M",
     "BF16",   "Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "TQ1_0", "TQ2_0", "type 36", "type 37", "type 38", "MXFP4"};
 
 }  // namespace
@@ -126,17 +127,31 @@ void dequantize_gguf_block(GgufType type, const std::byte* bytes, std::byte* out
   switch (type) {
     case GgufType::kQ4_0: legacy_block(half_at(block), kNoMinimum, 8, 0, block + 2, weights); break;
     case GgufType::kQ4_1: legacy_block(half_at(block), half_at(block + 2), 0, 0, block + 4, weights); break;
-    case GgufType::kQ5_0: legacy_block(half_at(block), kNoMinimum, 16, word_at(block + 2), block + 6, weights); break;
+    case GgufType::kQ5_0:
+      legacy_block(half_at(block), kNoMinimum, 16, word_at(block + 2), block + 6, weights);
+      break;
     case GgufType::kQ5_1:
       legacy_block(half_at(block), half_at(block + 2), 0, word_at(block + 4), block + 8, weights);
       break;
     case GgufType::kQ8_0:
-      for (unsigned j = 0; j < 32; ++j) weights[j] = half_at(block) * static_cast<float>(static_cast<std::int8_t>(block[2 + j]));
+      for (unsigned j = 0; j < 32; ++j)
+        weights[j] = half_at(block) * static_cast<float>(static_cast<std::int8_t>(block[2 + j]));
       break;
-    case GgufType::kQ4_K: k_block(block, nullptr, block + 16, weights); count = 256; break;
-    case GgufType::kQ5_K: k_block(block, block + 16, block + 48, weights); count = 256; break;
-    case GgufType::kQ6_K: q6_k_block(block, weights); count = 256; break;
-    default: fail(ErrorCode::kInternal, "gguf: {} is not block-quantized", gguf_type_name(static_cast<std::uint32_t>(type)));
+    case GgufType::kQ4_K:
+      k_block(block, nullptr, block + 16, weights);
+      count = 256;
+      break;
+    case GgufType::kQ5_K:
+      k_block(block, block + 16, block + 48, weights);
+      count = 256;
+      break;
+    case GgufType::kQ6_K:
+      q6_k_block(block, weights);
+      count = 256;
+      break;
+    default:
+      fail(ErrorCode::kInternal, "gguf: {} is not block-quantized",
+           gguf_type_name(static_cast<std::uint32_t>(type)));
   }
   std::memcpy(out, weights.data(), count * sizeof(float));
 }

@@ -32,7 +32,8 @@ class GgufBytes {
   GgufBytes& array(const std::string& name, GgufValueType type, std::uint64_t count) {
     return key(name, GgufValueType::kArray).number(static_cast<std::uint32_t>(type)).number(count);
   }
-  GgufBytes& tensor(const std::string& name, const std::vector<std::uint64_t>& ne, std::uint32_t type, std::uint64_t offset) {
+  GgufBytes& tensor(const std::string& name, const std::vector<std::uint64_t>& ne, std::uint32_t type,
+                    std::uint64_t offset) {
     string(name).number(static_cast<std::uint32_t>(ne.size()));
     for (const std::uint64_t size : ne) number(size);
     return number(type).number(offset);
@@ -78,7 +79,8 @@ inline std::string sample_gguf() {
     const std::int64_t cols = std::max<std::int64_t>(traits.block_weights, 4);
     file.tensor(traits.name, {static_cast<std::uint64_t>(cols), 2}, static_cast<std::uint32_t>(type), offset);
     std::string bytes(static_cast<std::size_t>(2 * cols / traits.block_weights * traits.block_bytes), '\0');
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 37 % 60);  // no NaN among the halves
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<char>(i * 37 % 60);  // no NaN among the halves
     data += bytes;
     data.resize((data.size() + 31) / 32 * 32, '\0');
     offset = data.size();

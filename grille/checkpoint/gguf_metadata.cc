@@ -125,7 +125,8 @@ std::optional<std::vector<std::string>> GgufMetadata::get_string_array(const std
   if (value->type != GgufValueType::kString) fail_type(key, "an array of strings");
   std::vector<std::string> result;
   result.reserve(value->count);
-  for (std::size_t position = 0; result.size() < value->count;) result.push_back(take_string(value->bytes, position));
+  for (std::size_t position = 0; result.size() < value->count;)
+    result.push_back(take_string(value->bytes, position));
   return result;
 }
 

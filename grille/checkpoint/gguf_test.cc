@@ -51,7 +51,8 @@ TEST(Gguf, AbsentKeysGiveNothingAndWrongTypesAreErrors) {
   const GgufMetadata& metadata = source.metadata();
   EXPECT_EQ(metadata.get_string("x"), std::nullopt);
   EXPECT_EQ(metadata.get_int_array("x"), std::nullopt);
-  EXPECT_EQ(error_of([&] { metadata.get_uint("i8"); }), "corrupt data: f.gguf: metadata 'i8' is not a natural number");
+  EXPECT_EQ(error_of([&] { metadata.get_uint("i8"); }),
+            "corrupt data: f.gguf: metadata 'i8' is not a natural number");
   EXPECT_THROW(metadata.get_int("u64"), Error);
   EXPECT_THROW(metadata.get_int("f32"), Error);
   EXPECT_THROW(metadata.get_string("u8"), Error);
@@ -81,7 +82,7 @@ TEST(Gguf, ShapesAreRowsFirstAndRowsAreReadAlone) {
   }
 }
 
-// The definitions, on one block each; tests/python/test_gguf.py compares random blocks with ggml's own.
+// The definitions, on one block each; tests/test_gguf.py compares random blocks with ggml's own.
 TEST(GgufBlocks, FollowTheirDefinitions) {
   const std::uint16_t d = float_to_float16(-0.5f);
   const std::uint16_t m = float_to_float16(3.0f);
@@ -113,7 +114,8 @@ TEST(GgufBlocks, FollowTheirDefinitions) {
 }
 
 TEST(Gguf, RefusesHostileFiles) {
-  const auto tensor_file = [](const std::vector<std::uint64_t>& ne, std::uint32_t type, std::uint64_t offset, std::size_t data) {
+  const auto tensor_file = [](const std::vector<std::uint64_t>& ne, std::uint32_t type, std::uint64_t offset,
+                              std::size_t data) {
     return GgufBytes().head(1, 0).tensor("t", ne, type, offset).pad().raw(std::string(data, '\0')).text();
   };
   EXPECT_EQ(open_error(tensor_file({4, 2}, 0, 0, 32)), "no error");
@@ -137,13 +139,20 @@ TEST(Gguf, RefusesHostileFiles) {
       {GgufBytes().head(0, 1).key("a", Type::kString).number(huge).pad(64).text(), "in the middle of 'a'"},
       {GgufBytes().head(0, 1).key("a", static_cast<Type>(13)).pad(64).text(), "unknown type 13"},
       {GgufBytes().head(0, 1).array("a", Type::kArray, 1).pad(64).text(), "an array of arrays"},
-      {GgufBytes().head(0, 1).array("a", Type::kUInt64, huge).pad(64).text(), "claims 18446744073709551615 values"},
-      {GgufBytes().head(0, 1).array("a", Type::kString, huge / 8).pad(64).text(), "claims 2305843009213693951 strings"},
-      {GgufBytes().head(0, 2).key("a", Type::kBool).number('1').key("a", Type::kBool).number('1').text(), "appears twice"},
-      {GgufBytes().head(0, 1).key("general.alignment", Type::kUInt32).number(33).text(), "general.alignment is 33"},
-      {GgufBytes().head(0, 1).key("general.alignment", Type::kUInt32).number(0).text(), "general.alignment is 0"},
-      {GgufBytes().head(0, 1).key("general.alignment", Type::kUInt64).number(1ull << 63).text(), "general.alignment is"},
-      {GgufBytes().head(0, 1).key("split.count", Type::kUInt16).number<std::uint16_t>(3).text(), "one of 3 parts"},
+      {GgufBytes().head(0, 1).array("a", Type::kUInt64, huge).pad(64).text(),
+       "claims 18446744073709551615 values"},
+      {GgufBytes().head(0, 1).array("a", Type::kString, huge / 8).pad(64).text(),
+       "claims 2305843009213693951 strings"},
+      {GgufBytes().head(0, 2).key("a", Type::kBool).number('1').key("a", Type::kBool).number('1').text(),
+       "appears twice"},
+      {GgufBytes().head(0, 1).key("general.alignment", Type::kUInt32).number(33).text(),
+       "general.alignment is 33"},
+      {GgufBytes().head(0, 1).key("general.alignment", Type::kUInt32).number(0).text(),
+       "general.alignment is 0"},
+      {GgufBytes().head(0, 1).key("general.alignment", Type::kUInt64).number(1ull << 63).text(),
+       "general.alignment is"},
+      {GgufBytes().head(0, 1).key("split.count", Type::kUInt16).number<std::uint16_t>(3).text(),
+       "one of 3 parts"},
       {tensor_file({4, 2}, 0, 0, 31), "passes the end of the file"},
       {tensor_file({4, 2}, 0, huge - 31, 32), "passes the end of the file"},
       {tensor_file({4, 2}, 0, 16, 64), "not a multiple of 32"},
@@ -154,9 +163,21 @@ TEST(Gguf, RefusesHostileFiles) {
       {tensor_file({33}, 3, 0, 64), "has rows of 33 weights; Q4_1 comes in blocks of 32"},
       {tensor_file({256}, 17, 0, 512), "unsupported: f.gguf: tensor 't' is IQ2_XS, which is not supported"},
       {tensor_file({256}, 99, 0, 512), "is type 99"},
-      {GgufBytes().head(2, 0).tensor("a", {16}, 0, 0).tensor("b", {8}, 0, 32).pad().raw(std::string(64, '\0')).text(),
+      {GgufBytes()
+           .head(2, 0)
+           .tensor("a", {16}, 0, 0)
+           .tensor("b", {8}, 0, 32)
+           .pad()
+           .raw(std::string(64, '\0'))
+           .text(),
        "'b' overlaps"},
-      {GgufBytes().head(2, 0).tensor("a", {8}, 0, 0).tensor("a", {8}, 0, 32).pad().raw(std::string(64, '\0')).text(),
+      {GgufBytes()
+           .head(2, 0)
+           .tensor("a", {8}, 0, 0)
+           .tensor("a", {8}, 0, 32)
+           .pad()
+           .raw(std::string(64, '\0'))
+           .text(),
        "'a' appears twice"},
   };
   for (const Case& c : cases) expect_contains(open_error(c.file), c.message);

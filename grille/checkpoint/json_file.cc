@@ -31,7 +31,8 @@ class Watch {
         Object& object = open_.back();
         object.key = value.get<std::string>();
         if (!object.keys.insert(object.key).second) {
-          fail(ErrorCode::kCorruptData, "{}: the key {} appears twice in one object", name_, quote_name(object.key));
+          fail(ErrorCode::kCorruptData, "{}: the key {} appears twice in one object", name_,
+               quote_name(object.key));
         }
         return true;
       }
@@ -39,8 +40,7 @@ class Watch {
         open_.pop_back();
         if (!member_ || open_.empty()) return true;
         return member_(depth, open_.back().key, value);
-      default:
-        return true;
+      default: return true;
     }
   }
 
@@ -57,9 +57,10 @@ class Watch {
 
 }  // namespace
 
-json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits, const JsonMember& member) {
-  check(text.size() <= limits.bytes, ErrorCode::kCorruptData, "{}: {} bytes of JSON, at most {} are read", name,
-        text.size(), limits.bytes);
+json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits,
+                const JsonMember& member) {
+  check(text.size() <= limits.bytes, ErrorCode::kCorruptData, "{}: {} bytes of JSON, at most {} are read",
+        name, text.size(), limits.bytes);
   try {
     Watch watch(name, limits, member);
     return json::parse(text, std::ref(watch));

@@ -28,7 +28,8 @@ ModuleTargets::ModuleTargets(std::vector<std::string> targets) : list_(std::move
 
 bool ModuleTargets::matches(const std::string& module, const std::string& class_name) const {
   return names_.contains(module) || names_.contains(class_name) ||
-         std::any_of(patterns_.begin(), patterns_.end(), [&](const NamePattern& p) { return p.matches(module); });
+         std::any_of(patterns_.begin(), patterns_.end(),
+                     [&](const NamePattern& p) { return p.matches(module); });
 }
 
 }  // namespace grille::checkpoint

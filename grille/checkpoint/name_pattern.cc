@@ -12,7 +12,8 @@ namespace grille::checkpoint {
 // the state that follows it.
 class NamePatternCompiler {
  public:
-  NamePatternCompiler(std::string_view pattern, NamePattern& automaton) : text_(pattern), automaton_(automaton) {}
+  NamePatternCompiler(std::string_view pattern, NamePattern& automaton)
+      : text_(pattern), automaton_(automaton) {}
 
   void compile() {
     if (text_.size() > kLongest) fail_at("too long an expression");
@@ -119,7 +120,8 @@ class NamePatternCompiler {
     Bytes bytes;
     switch (c) {
       case '(': {
-        if (take('?') && !take(':')) fail_at("a group of a kind that is not supported", ErrorCode::kUnsupported);
+        if (take('?') && !take(':'))
+          fail_at("a group of a kind that is not supported", ErrorCode::kUnsupported);
         Node group = parse_alternatives(depth + 1);
         if (!take(')')) fail_at("a missing ')'");
         return group;
@@ -183,7 +185,9 @@ class NamePatternCompiler {
     return negated ? ~bytes : bytes;
   }
 
-  static unsigned char first_of(const Bytes& bytes) { return static_cast<unsigned char>(bytes._Find_first()); }
+  static unsigned char first_of(const Bytes& bytes) {
+    return static_cast<unsigned char>(bytes._Find_first());
+  }
 
   std::int32_t add_state(NamePattern::State state) {
     if (automaton_.states_.size() >= kMostStates) fail_at("too large an expression");
@@ -201,7 +205,8 @@ class NamePatternCompiler {
         automaton_.sets_.push_back(node.bytes);
         return add_state({Kind::kBytes, next, -1, static_cast<std::int32_t>(automaton_.sets_.size() - 1)});
       case Node::Type::kSequence:
-        for (auto child = node.children.rbegin(); child != node.children.rend(); ++child) next = emit(*child, next);
+        for (auto child = node.children.rbegin(); child != node.children.rend(); ++child)
+          next = emit(*child, next);
         return next;
       case Node::Type::kAlternatives: {
         std::int32_t start = emit(node.children.back(), next);
@@ -239,8 +244,9 @@ NamePattern::NamePattern(std::string_view pattern) { NamePatternCompiler(pattern
 
 bool NamePattern::matches(std::string_view name) const {
   std::vector<std::int32_t> current{start_};
-  std::vector<std::int32_t> waiting;              // states of kind kBytes that are alive
-  std::vector<std::size_t> seen(states_.size(), static_cast<std::size_t>(-1));  // last position that reached it
+  std::vector<std::int32_t> waiting;  // states of kind kBytes that are alive
+  std::vector<std::size_t> seen(states_.size(),
+                                static_cast<std::size_t>(-1));  // last position that reached it
   for (std::size_t position = 0; position <= name.size(); ++position) {
     waiting.clear();
     while (!current.empty()) {

@@ -11,7 +11,7 @@
 namespace grille::checkpoint {
 namespace {
 
-// Expected results are those of Python's re.match (tests/python/test_compressed_tensors.py compares more).
+// Expected results are those of Python's re.match (tests/test_compressed_tensors.py compares more).
 TEST(NamePattern, MatchesAsPythonDoes) {
   struct Case {
     const char* pattern;
@@ -47,7 +47,8 @@ TEST(NamePattern, MatchesAsPythonDoes) {
       {"x+?y", "xxy", true},
       {"a^b", "ab", false},
   };
-  for (const Case& c : cases) EXPECT_EQ(NamePattern(c.pattern).matches(c.name), c.matches) << c.pattern << " " << c.name;
+  for (const Case& c : cases)
+    EXPECT_EQ(NamePattern(c.pattern).matches(c.name), c.matches) << c.pattern << " " << c.name;
 }
 
 TEST(NamePattern, WhatItCannotDoIsAnErrorAndNotAWrongAnswer) {
@@ -59,7 +60,8 @@ TEST(NamePattern, WhatItCannotDoIsAnErrorAndNotAWrongAnswer) {
       EXPECT_EQ(error.code(), ErrorCode::kUnsupported) << pattern;
     }
   }
-  for (const char* pattern : {"(", ")", "a)", "[a", "*a", "a**", "a{3,2}", "a{1001}", "[z-a]", "\\", "[\\d-z]"}) {
+  for (const char* pattern :
+       {"(", ")", "a)", "[a", "*a", "a**", "a{3,2}", "a{1001}", "[z-a]", "\\", "[\\d-z]"}) {
     EXPECT_THROW(NamePattern{pattern}, Error) << pattern;
   }
 }

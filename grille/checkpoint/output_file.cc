@@ -17,7 +17,8 @@ OutputFile::OutputFile(std::filesystem::path path, std::uint64_t size)
   if (descriptor_ < 0) fail_write(errno);
   if (size == 0) return;
   const int result = ::fallocate(descriptor_, 0, 0, static_cast<off_t>(size));
-  if (result == 0 || (errno != ENOSPC && errno != EDQUOT && errno != EFBIG)) return;  // others: not supported here
+  if (result == 0 || (errno != ENOSPC && errno != EDQUOT && errno != EFBIG))
+    return;  // others: not supported here
   const int error = errno;
   ::close(descriptor_);
   ::unlink(partial_.c_str());

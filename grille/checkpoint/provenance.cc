@@ -21,8 +21,8 @@ std::optional<double> number(const json& object, const char* key) {
 }
 
 LayerProvenance parse_layer(const json& object) {
-  return {object.at("name").get<std::string>(), object.value("sparsity", 0.0), number(object, "relative_error"),
-          number(object, "damping")};
+  return {object.at("name").get<std::string>(), object.value("sparsity", 0.0),
+          number(object, "relative_error"), number(object, "damping")};
 }
 
 ProvenanceStep parse_step(const json& object) {
@@ -40,7 +40,8 @@ ProvenanceStep parse_step(const json& object) {
 }
 
 json step_to_json(const ProvenanceStep& step) {
-  json result = {{"command", step.command}, {"version", step.version}, {"options", step.options}, {"seed", step.seed}};
+  json result = {
+      {"command", step.command}, {"version", step.version}, {"options", step.options}, {"seed", step.seed}};
   if (!step.method.empty()) result["method"] = step.method;
   if (!step.calibration_sha256.empty()) result["calibration_sha256"] = step.calibration_sha256;
   put(result, "perplexity_before", step.perplexity_before);

@@ -36,7 +36,8 @@ struct Provenance {
 
 // Nothing if the config has no such key. Throws Error{kCorruptData} for ill-typed values, Error{kUnsupported}
 // for a later version of the form.
-std::optional<Provenance> parse_provenance(const nlohmann::json& config, const std::string& file = "config.json");
+std::optional<Provenance> parse_provenance(const nlohmann::json& config,
+                                           const std::string& file = "config.json");
 
 // The value of the key `grille`. Numbers that are not finite are left out: JSON has none.
 nlohmann::json to_json(const Provenance& provenance);

@@ -43,21 +43,25 @@ TEST(Provenance, AbsentIsNothingAndIllFormedIsAnError) {
                            R"({"grille":{"version":1,"steps":[{"command":7}]}})",
                            R"({"grille":{"version":1,"steps":[{"command":"p","seed":"x"}]}})",
                            R"({"grille":{"version":1,"steps":[{"command":"p","layers":[1]}]}})"}) {
-    expect_contains(error_of([&] { parse_provenance(json::parse(text)); }), "corrupt data: config.json: grille:");
+    expect_contains(error_of([&] { parse_provenance(json::parse(text)); }),
+                    "corrupt data: config.json: grille:");
   }
   expect_contains(error_of([&] { parse_provenance({{"grille", {{"version", 2}}}}); }), "later version");
 }
 
 TEST(JsonFile, LimitsDepthSizeAndRepetition) {
   EXPECT_EQ(parse_json(R"({"a":[1,{"b":2}],"c":{"a":1}})", "f")["a"][1]["b"], 2);
-  expect_contains(error_of([] { parse_json(std::string(1000000, '['), "f"); }), "f: JSON is nested more than 64 deep");
+  expect_contains(error_of([] { parse_json(std::string(1000000, '['), "f"); }),
+                  "f: JSON is nested more than 64 deep");
   expect_contains(error_of([] { parse_json(R"({"a":1,"a":2})", "f"); }), "f: the key 'a' appears twice");
-  expect_contains(error_of([] { parse_json(R"([{"x":{"a":1,"b":1,"a":2}}])", "f"); }), "the key 'a' appears twice");
+  expect_contains(error_of([] { parse_json(R"([{"x":{"a":1,"b":1,"a":2}}])", "f"); }),
+                  "the key 'a' appears twice");
   expect_contains(error_of([] { parse_json("{\"a\":1} x", "f"); }), "f: not valid JSON at byte");
   expect_contains(error_of([] { parse_json("\"\xff\"", "f"); }), "f: not valid JSON");
   expect_contains(error_of([] { parse_json("1e999", "f"); }), "f: JSON holds a number that is out of range");
   expect_contains(error_of([] { parse_json("[1,2]", "f", {.bytes = 4}); }), "5 bytes of JSON, at most 4");
-  expect_contains(error_of([] { read_json_file("/nonexistent/config.json"); }), "not found: /nonexistent/config.json");
+  expect_contains(error_of([] { read_json_file("/nonexistent/config.json"); }),
+                  "not found: /nonexistent/config.json");
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ using tensors::Weight;
 constexpr std::int64_t kScratchBytes = 1 << 20;
 constexpr std::int64_t kRowGrain = 16;
 
-constexpr const char* kSuffixes[] = {".weight", ".weight_scale", ".weight_zero_point", ".compressed", ".bitmask", ".shape"};
+constexpr const char* kSuffixes[] = {".weight",     ".weight_scale", ".weight_zero_point",
+                                     ".compressed", ".bitmask",      ".shape"};
 
 // One module's tensors in a source.
 class LinearReader {
@@ -59,8 +60,8 @@ class LinearReader {
 
     Weight weight = tensors::empty_two_four(rows_, cols_, values.dtype);
     const std::int64_t row_bytes = values.row_bytes() + mask.row_bytes();
-    const std::int64_t block = std::clamp<std::int64_t>(kScratchBytes / std::max<std::int64_t>(row_bytes, 1), 1,
-                                                        std::max<std::int64_t>(rows_, 1));
+    const std::int64_t block = std::clamp<std::int64_t>(kScratchBytes / std::max<std::int64_t>(row_bytes, 1),
+                                                        1, std::max<std::int64_t>(rows_, 1));
     std::vector<std::byte> value_rows(static_cast<std::size_t>(block * values.row_bytes()));
     std::vector<std::byte> mask_rows(static_cast<std::size_t>(block * mask.row_bytes()));
     for (std::int64_t first = 0; first < rows_; first += block) {
@@ -72,7 +73,8 @@ class LinearReader {
       parallel_for(count, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           const std::byte* value_row = value_rows.data() + i * values.row_bytes();
-          const auto* mask_row = reinterpret_cast<const std::uint8_t*>(mask_rows.data() + i * mask.row_bytes());
+          const auto* mask_row =
+              reinterpret_cast<const std::uint8_t*>(mask_rows.data() + i * mask.row_bytes());
           check_finite(values_name, first + i, value_row, values.dtype, cols_ / 2);
           const bool tail_clear = cols_ % 8 == 0 || mask_row[cols_ / 8] >> 4 == 0;
           if (!tensors::set_two_four_row(weight, first + i, value_row, mask_row) || !tail_clear) {
@@ -88,29 +90,33 @@ class LinearReader {
   at::Tensor scale(Fp8Group::Scale kind) const {
     const std::string name = module_ + ".weight_scale";
     const TensorInfo& info = source_.info(name);
-    const std::int64_t count = std::max<std::int64_t>(info.bytes, 0) / static_cast<std::int64_t>(dtype_size(info.dtype));
+    const std::int64_t count =
+        std::max<std::int64_t>(info.bytes, 0) / static_cast<std::int64_t>(dtype_size(info.dtype));
     const bool per_row = kind == Fp8Group::Scale::kChannel;
     const bool fits = count == (per_row ? rows_ : 1) && info.shape.size() <= 2 &&
                       (info.shape.size() < 2 || info.shape[1] == 1) && (!per_row || !info.shape.empty());
     if (!fits) {
-      fail(ErrorCode::kCorruptData, "{}: {} does not hold {} for {} rows", source_.locate(name), shape_text(info.shape),
-           per_row ? "a scale a row" : "one scale", rows_);
+      fail(ErrorCode::kCorruptData, "{}: {} does not hold {} for {} rows", source_.locate(name),
+           shape_text(info.shape), per_row ? "a scale a row" : "one scale", rows_);
     }
     check(info.dtype == DType::kFloat32 || info.dtype == DType::kBFloat16 || info.dtype == DType::kFloat16,
-          ErrorCode::kUnsupported, "{}: scales in {} are not supported", source_.locate(name), dtype_name(info.dtype));
+          ErrorCode::kUnsupported, "{}: scales in {} are not supported", source_.locate(name),
+          dtype_name(info.dtype));
     const at::Tensor scale = source_.read_tensor(name).reshape({count});
     const at::Tensor as_float = scale.to(at::kFloat);
     for (std::int64_t i = 0; i < count; ++i) {
       const float value = as_float.const_data_ptr<float>()[i];
       if (value > 0 && value <= std::numeric_limits<float>::max()) continue;
-      fail(ErrorCode::kCorruptData, "{}: the scale of row {} is {}, not a positive number", source_.locate(name), i, value);
+      fail(ErrorCode::kCorruptData, "{}: the scale of row {} is {}, not a positive number",
+           source_.locate(name), i, value);
     }
     check_zero_point();
     return per_row ? scale : scale.expand({rows_}).contiguous();
   }
 
   [[noreturn]] void fail_weight(const std::string& what) const {
-    fail(ErrorCode::kCorruptData, "{}: {}", source_.locate(module_ + (has(".compressed") ? ".compressed" : ".weight")), what);
+    fail(ErrorCode::kCorruptData, "{}: {}",
+         source_.locate(module_ + (has(".compressed") ? ".compressed" : ".weight")), what);
   }
 
  private:
@@ -124,15 +130,18 @@ class LinearReader {
   }
 
   void check_dtype(const std::string& name, DType dtype) const {
-    if (dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16 || dtype == DType::kFloat8E4M3) {
+    if (dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16 ||
+        dtype == DType::kFloat8E4M3) {
       return;
     }
-    fail(ErrorCode::kUnsupported, "{}: weights in {} are not supported", source_.locate(name), dtype_name(dtype));
+    fail(ErrorCode::kUnsupported, "{}: weights in {} are not supported", source_.locate(name),
+         dtype_name(dtype));
   }
 
   void check_is(const std::string& name, const TensorInfo& info, DType dtype) const {
     if (info.dtype == dtype) return;
-    fail(ErrorCode::kCorruptData, "{}: expected {}, got {}", source_.locate(name), dtype_name(dtype), dtype_name(info.dtype));
+    fail(ErrorCode::kCorruptData, "{}: expected {}, got {}", source_.locate(name), dtype_name(dtype),
+         dtype_name(info.dtype));
   }
 
   void check_finite(const std::string& name, std::int64_t row, const std::byte* data, DType dtype,
@@ -147,8 +156,8 @@ class LinearReader {
     const std::int64_t group = bad >= 0 ? bad : cols_ / 4;
     const int kept = std::popcount(static_cast<unsigned>((mask[group / 2] >> (group % 2 * 4)) & 0xf));
     if (bad < 0) {
-      fail(ErrorCode::kCorruptData, "{}: row {} keeps {} columns past its last one, {}", source_.locate(name), row, kept,
-           cols_ - 1);
+      fail(ErrorCode::kCorruptData, "{}: row {} keeps {} columns past its last one, {}", source_.locate(name),
+           row, kept, cols_ - 1);
     }
     fail(ErrorCode::kCorruptData, "{}: row {}, group {} (columns {} to {}) keeps {} columns: 2:4 keeps two",
          source_.locate(name), row, group, group * 4, group * 4 + 3, kept);
@@ -158,14 +167,17 @@ class LinearReader {
   void check_shape_tensor() const {
     const std::string name = module_ + ".shape";
     const TensorInfo& info = source_.info(name);
-    const bool two = info.shape == std::vector<std::int64_t>{2} || info.shape == std::vector<std::int64_t>{2, 1};
-    if (!two) fail(ErrorCode::kCorruptData, "{}: expected [2] or [2, 1], got {}", source_.locate(name), shape_text(info.shape));
+    const bool two =
+        info.shape == std::vector<std::int64_t>{2} || info.shape == std::vector<std::int64_t>{2, 1};
+    if (!two)
+      fail(ErrorCode::kCorruptData, "{}: expected [2] or [2, 1], got {}", source_.locate(name),
+           shape_text(info.shape));
     check_is(name, info, DType::kInt64);
     std::int64_t shape[2];
     source_.read(name, std::as_writable_bytes(std::span(shape)));
     if (shape[0] != rows_ || shape[1] != cols_) {
-      fail(ErrorCode::kCorruptData, "{}: expected a weight of [{}, {}], got [{}, {}]", source_.locate(name), rows_, cols_,
-           shape[0], shape[1]);
+      fail(ErrorCode::kCorruptData, "{}: expected a weight of [{}, {}], got [{}, {}]", source_.locate(name),
+           rows_, cols_, shape[0], shape[1]);
     }
   }
 
@@ -177,8 +189,10 @@ class LinearReader {
     const bool small = info.bytes <= std::max<std::int64_t>(rows_, 1) * 8;
     std::vector<std::byte> bytes(small ? static_cast<std::size_t>(info.bytes) : 0);
     if (small) source_.read(name, bytes);
-    const bool zero = small && std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
-    if (!zero) fail(ErrorCode::kUnsupported, "{}: zero points other than 0 are not supported", source_.locate(name));
+    const bool zero =
+        small && std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+    if (!zero)
+      fail(ErrorCode::kUnsupported, "{}: zero points other than 0 are not supported", source_.locate(name));
   }
 
   const TensorSource& source_;
@@ -197,7 +211,8 @@ Weight read_linear(const TensorSource& source, const CompressionConfig& config, 
     fail(ErrorCode::kNotFound, "{} is missing, and so is {}", source.locate(module + ".weight"),
          quote_name(module + ".compressed"));
   }
-  if (compressed && reader.has(".weight")) reader.fail_weight("the module has both a compressed and a plain weight");
+  if (compressed && reader.has(".weight"))
+    reader.fail_weight("the module has both a compressed and a plain weight");
   if (compressed && !config.is_two_four(module, class_name)) {
     reader.fail_weight("the weight is 2:4, but config.json does not say so");
   }
@@ -206,8 +221,8 @@ Weight read_linear(const TensorSource& source, const CompressionConfig& config, 
   const bool fp8 = weight.dtype() == DType::kFloat8E4M3;
   const Fp8Group* group = config.fp8_group(module, class_name);
   if (fp8 != (group != nullptr)) {
-    reader.fail_weight(fmt::format("the weight is {}, but config.json says that it is {}", dtype_name(weight.dtype()),
-                                   fp8 ? "not quantized" : "float8"));
+    reader.fail_weight(fmt::format("the weight is {}, but config.json says that it is {}",
+                                   dtype_name(weight.dtype()), fp8 ? "not quantized" : "float8"));
   }
   if (fp8) weight.scale = reader.scale(group->scale);
   return weight;

@@ -26,12 +26,14 @@ bool is_plain_file_name(const std::string& name) {
 std::map<std::string, std::string> read_weight_map(const fs::path& index) {
   const std::string name = index.string();
   const json contents = read_json_file(index);
-  const bool has_map = contents.is_object() && contents.contains("weight_map") && contents.at("weight_map").is_object();
+  const bool has_map =
+      contents.is_object() && contents.contains("weight_map") && contents.at("weight_map").is_object();
   check(has_map, ErrorCode::kCorruptData, "{}: has no weight_map", name);
   std::map<std::string, std::string> result;
   for (const auto& [tensor, file] : contents.at("weight_map").items()) {
     if (!file.is_string() || !is_plain_file_name(file.get_ref<const std::string&>())) {
-      fail(ErrorCode::kCorruptData, "{}: weight_map: {} is not in a file of this directory", name, quote_name(tensor));
+      fail(ErrorCode::kCorruptData, "{}: weight_map: {} is not in a file of this directory", name,
+           quote_name(tensor));
     }
     result.emplace(tensor, file.get<std::string>());
   }
@@ -57,7 +59,8 @@ SafetensorsSource::SafetensorsSource(const fs::path& file_or_directory) : path_(
   add_indexed_files(index);
 }
 
-SafetensorsSource::SafetensorsSource(std::span<const std::byte> memory, const std::string& name) : path_(name) {
+SafetensorsSource::SafetensorsSource(std::span<const std::byte> memory, const std::string& name)
+    : path_(name) {
   add_file(std::make_unique<MappedFile>(memory, name));
 }
 
@@ -95,8 +98,8 @@ void SafetensorsSource::add_indexed_files(const fs::path& index) {
   }
   for (const auto& [tensor, file_name] : weight_map) {
     if (places_.contains(tensor)) continue;
-    fail(ErrorCode::kCorruptData, "{}: says that {} is in {}, but it is not", index.string(), quote_name(tensor),
-         quote_name(file_name));
+    fail(ErrorCode::kCorruptData, "{}: says that {} is in {}, but it is not", index.string(),
+         quote_name(tensor), quote_name(file_name));
   }
 }
 

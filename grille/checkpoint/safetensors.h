@@ -23,8 +23,8 @@ struct SafetensorsHeader {
 };
 
 // Reads and checks the header of one file: lengths, nesting, keys, dtypes, sizes; tensors must fill the file
-// without a gap or an overlap. `name` begins every message. Throws Error{kCorruptData}; Error{kUnsupported} for
-// a dtype that the format has and this program has not.
+// without a gap or an overlap. `name` begins every message. Throws Error{kCorruptData}; Error{kUnsupported}
+// for a dtype that the format has and this program has not.
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& name);
 
 // One file or several that share an index.

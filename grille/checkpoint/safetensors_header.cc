@@ -13,7 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-static_assert(std::endian::native == std::endian::little, "tensors are little-endian on disk and used as they are");
+static_assert(std::endian::native == std::endian::little,
+              "tensors are little-endian on disk and used as they are");
 
 constexpr std::size_t kLongestHeader = 100'000'000;  // as the reference reader
 constexpr std::size_t kMostDimensions = 16;
@@ -46,8 +47,10 @@ class HeaderReader {
     });
     std::size_t end = data_begin_;
     for (const auto& [offset, tensor] : order) {
-      if (offset < end) fail_in(*tensor, fmt::format("begins at byte {}, inside the tensor before it", offset));
-      if (offset > end) fail_in(*tensor, fmt::format("begins at byte {}, but the one before it ends at {}", offset, end));
+      if (offset < end)
+        fail_in(*tensor, fmt::format("begins at byte {}, inside the tensor before it", offset));
+      if (offset > end)
+        fail_in(*tensor, fmt::format("begins at byte {}, but the one before it ends at {}", offset, end));
       end = offset + static_cast<std::size_t>(header_.tensors.at(*tensor).info.bytes);
     }
     check(end == data_begin_ + data_size_, ErrorCode::kCorruptData,
@@ -61,7 +64,8 @@ class HeaderReader {
   }
 
   void add_tensor(const std::string& tensor, const json& value) {
-    if (value.size() != 3 || !value.contains("dtype") || !value.contains("shape") || !value.contains("data_offsets")) {
+    if (value.size() != 3 || !value.contains("dtype") || !value.contains("shape") ||
+        !value.contains("data_offsets")) {
       fail_in(tensor, "needs dtype, shape and data_offsets, and nothing else");
     }
     const json& dtype_text = value.at("dtype");
@@ -77,20 +81,21 @@ class HeaderReader {
     const std::optional<TensorInfo> info = make_tensor_info(*dtype, shape);
     if (!info) fail_in(tensor, fmt::format("has the impossible shape {}", shape_text(shape)));
     if (offsets[0] > offsets[1] || static_cast<std::size_t>(offsets[1]) > data_size_) {
-      fail_in(tensor, fmt::format("has data_offsets {} to {} in a file with {} bytes of data", offsets[0], offsets[1],
-                                  data_size_));
+      fail_in(tensor, fmt::format("has data_offsets {} to {} in a file with {} bytes of data", offsets[0],
+                                  offsets[1], data_size_));
     }
     if (offsets[1] - offsets[0] != info->bytes) {
       fail_in(tensor, fmt::format("is {} {}, which takes {} bytes, but has {}", safetensors_name(*dtype),
                                   shape_text(shape), info->bytes, offsets[1] - offsets[0]));
     }
-    header_.tensors.emplace(tensor,
-                            SafetensorsHeader::Entry{*info, data_begin_ + static_cast<std::size_t>(offsets[0])});
+    header_.tensors.emplace(
+        tensor, SafetensorsHeader::Entry{*info, data_begin_ + static_cast<std::size_t>(offsets[0])});
   }
 
   std::vector<std::int64_t> integers(const std::string& tensor, const char* what, const json& value) const {
     if (!value.is_array() || value.size() > kMostDimensions) {
-      fail_in(tensor, fmt::format("has a {} that is not an array of at most {} numbers", what, kMostDimensions));
+      fail_in(tensor,
+              fmt::format("has a {} that is not an array of at most {} numbers", what, kMostDimensions));
     }
     std::vector<std::int64_t> result;
     for (const json& number : value) {
@@ -113,10 +118,11 @@ class HeaderReader {
 
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& name) {
   std::uint64_t length = 0;
-  check(file.size() >= sizeof length, ErrorCode::kCorruptData, "{}: {} bytes are too few for a safetensors file", name,
-        file.size());
+  check(file.size() >= sizeof length, ErrorCode::kCorruptData,
+        "{}: {} bytes are too few for a safetensors file", name, file.size());
   std::memcpy(&length, file.data(), sizeof length);
-  check(length >= 2 && length <= kLongestHeader && length <= file.size() - sizeof length, ErrorCode::kCorruptData,
+  check(length >= 2 && length <= kLongestHeader && length <= file.size() - sizeof length,
+        ErrorCode::kCorruptData,
         "{}: claims a header of {} bytes in a file of {}: truncated, or not a safetensors file", name, length,
         file.size());
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + sizeof length, length);

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 // A file with this header and so many zero bytes.
 std::string file_of(const std::string& header, std::size_t data_bytes) {
   const std::uint64_t length = header.size();
-  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + std::string(data_bytes, '\0');
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header +
+         std::string(data_bytes, '\0');
 }
 
 std::string open_error(const std::string& contents) {
@@ -32,22 +33,24 @@ std::vector<std::byte> counting_bytes(std::size_t count) {
 }
 
 const std::vector<DType> kAllDTypes = {
-    DType::kFloat64, DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat8E4M3,
-    DType::kFloat8E5M2, DType::kInt64, DType::kInt32, DType::kInt16, DType::kInt8,
-    DType::kUInt64, DType::kUInt32, DType::kUInt16, DType::kUInt8, DType::kBool};
+    DType::kFloat64,    DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat8E4M3,
+    DType::kFloat8E5M2, DType::kInt64,   DType::kInt32,   DType::kInt16,    DType::kInt8,
+    DType::kUInt64,     DType::kUInt32,  DType::kUInt16,  DType::kUInt8,    DType::kBool};
 
 TEST(Safetensors, EveryDtypeComesBackAsItWasWritten) {
   const ScratchDirectory directory;
   std::vector<TensorSpec> specs;
   for (const DType dtype : kAllDTypes) {
-    for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{{}, {3}, {0, 4}, {5, 3}, {2, 3, 4}}) {
+    for (const std::vector<std::int64_t>& shape :
+         std::vector<std::vector<std::int64_t>>{{}, {3}, {0, 4}, {5, 3}, {2, 3, 4}}) {
       specs.push_back({std::string(dtype_name(dtype)) + shape_text(shape), dtype, shape});
     }
   }
   const fs::path path = directory / "a.safetensors";
   SafetensorsWriter writer(path, specs, {{"note", "a \"quoted\" line\n"}});
   for (auto spec = specs.rbegin(); spec != specs.rend(); ++spec) {  // any order
-    writer.write(spec->name, counting_bytes(static_cast<std::size_t>(make_tensor_info(spec->dtype, spec->shape)->bytes)));
+    writer.write(spec->name,
+                 counting_bytes(static_cast<std::size_t>(make_tensor_info(spec->dtype, spec->shape)->bytes)));
   }
   EXPECT_FALSE(fs::exists(path));
   writer.finish();
@@ -72,13 +75,17 @@ TEST(Safetensors, EveryDtypeComesBackAsItWasWritten) {
 
 TEST(Safetensors, HeaderIsPaddedAndTensorsAreAligned) {
   const ScratchDirectory directory;
-  const std::vector<TensorSpec> specs = {{"b", DType::kUInt8, {3}}, {"a", DType::kFloat32, {1}}, {"c", DType::kInt64, {1}}};
+  const std::vector<TensorSpec> specs = {
+      {"b", DType::kUInt8, {3}}, {"a", DType::kFloat32, {1}}, {"c", DType::kInt64, {1}}};
   SafetensorsWriter writer(directory / "f", specs);
-  for (const TensorSpec& spec : specs) writer.write(spec.name, counting_bytes(static_cast<std::size_t>(make_tensor_info(spec.dtype, spec.shape)->bytes)));
+  for (const TensorSpec& spec : specs)
+    writer.write(spec.name,
+                 counting_bytes(static_cast<std::size_t>(make_tensor_info(spec.dtype, spec.shape)->bytes)));
   writer.finish();
   const MappedFile file(directory / "f");
   const SafetensorsHeader header = parse_safetensors_header(file.bytes(), "f");
-  for (const TensorSpec& spec : specs) EXPECT_EQ(header.tensors.at(spec.name).offset % dtype_size(spec.dtype), 0u);
+  for (const TensorSpec& spec : specs)
+    EXPECT_EQ(header.tensors.at(spec.name).offset % dtype_size(spec.dtype), 0u);
   std::uint64_t length = 0;
   std::memcpy(&length, file.bytes().data(), sizeof length);
   EXPECT_EQ(length % 8, 0u);
@@ -123,19 +130,22 @@ TEST(Safetensors, RefusesHostileHeaders) {
       {R"({"t":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "takes 8 bytes, but has 4"},
       {R"({"t":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4, "possible size"},
       {R"({"t":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}})", 4, "possible size"},
-      {R"({"t":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0, "impossible shape"},
-      {R"({"t":{"dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})", 0, "impossible shape"},
+      {R"({"t":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0,
+       "impossible shape"},
+      {R"({"t":{"dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})", 0,
+       "impossible shape"},
       {R"({"t":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,0]}})", 0, "possible size"},
       {R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", 1, "has data_offsets 1 to 0"},
       {R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", 1, "two data_offsets"},
       {R"({"t":{"dtype":"U8","shape":[1]}})", 1, "needs dtype, shape and data_offsets"},
-      {R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1}})", 1, "needs dtype, shape and data_offsets"},
-      {R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1,
-       "'t' appears twice"},
-      {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", 3,
-       "inside the tensor before it"},
-      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})", 3,
-       "but the one before it ends at"},
+      {R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1}})", 1,
+       "needs dtype, shape and data_offsets"},
+      {R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+       1, "'t' appears twice"},
+      {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+       3, "inside the tensor before it"},
+      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})",
+       3, "but the one before it ends at"},
       {R"({"__metadata__":{"a":1}})", 0, "something else than strings"},
       {R"({"__metadata__":{"a":{"b":"c"}}})", 0, "an object inside"},
       {"{\"t\":{\"dtype\":" + std::string(50000, '['), 0, "nested more than 3 deep"},
@@ -160,7 +170,8 @@ TEST(Safetensors, RefusesLengthsThatDoNotFit) {
 
 TEST(Safetensors, NamesOfMissingAndStrangeFilesAreInTheMessage) {
   const ScratchDirectory directory;
-  expect_contains(error_of([&] { SafetensorsSource(directory / "none.safetensors"); }), "none.safetensors: no such file");
+  expect_contains(error_of([&] { SafetensorsSource(directory / "none.safetensors"); }),
+                  "none.safetensors: no such file");
   expect_contains(error_of([&] { SafetensorsSource{directory.path()}; }), "neither model.safetensors nor");
   ASSERT_EQ(::system(("mkfifo " + (directory / "pipe").string()).c_str()), 0);
   expect_contains(error_of([&] { SafetensorsSource(directory / "pipe"); }), "pipe: not a regular file");
@@ -180,7 +191,8 @@ class Sharded : public ::testing::Test {
     writer.finish();
   }
   std::string open_with(const std::string& weight_map) {
-    directory_.write("model.safetensors.index.json", R"({"metadata":{"total_size":12},"weight_map":)" + weight_map + "}");
+    directory_.write("model.safetensors.index.json",
+                     R"({"metadata":{"total_size":12},"weight_map":)" + weight_map + "}");
     return error_of([&] { SafetensorsSource{directory_.path()}; });
   }
   ScratchDirectory directory_;
@@ -194,10 +206,13 @@ TEST_F(Sharded, ReadsAllShards) {
 }
 
 TEST_F(Sharded, RefusesAnIndexThatDisagreesWithItsShards) {
-  expect_contains(open_with(R"({"a":"one.safetensors","c":"two.safetensors"})"), "'b' is in 'one.safetensors', but the index");
+  expect_contains(open_with(R"({"a":"one.safetensors","c":"two.safetensors"})"),
+                  "'b' is in 'one.safetensors', but the index");
   expect_contains(open_with(R"({"a":"one.safetensors","b":"two.safetensors","c":"two.safetensors"})"), "'b'");
-  expect_contains(open_with(R"({"a":"one.safetensors","b":"one.safetensors","c":"two.safetensors","d":"two.safetensors"})"),
-                  "says that 'd' is in 'two.safetensors', but it is not");
+  expect_contains(
+      open_with(
+          R"({"a":"one.safetensors","b":"one.safetensors","c":"two.safetensors","d":"two.safetensors"})"),
+      "says that 'd' is in 'two.safetensors', but it is not");
   expect_contains(open_with(R"({"a":"three.safetensors"})"), "three.safetensors: no such file");
   expect_contains(open_with(R"({"a":"../one.safetensors"})"), "not in a file of this directory");
   expect_contains(open_with(R"({"a":".."})"), "not in a file of this directory");
@@ -205,7 +220,8 @@ TEST_F(Sharded, RefusesAnIndexThatDisagreesWithItsShards) {
   expect_contains(open_with("{}"), "weight_map is empty");
   expect_contains(open_with("7"), "has no weight_map");
   write_shard("two.safetensors", {"a"});
-  expect_contains(open_with(R"({"a":"one.safetensors","b":"one.safetensors","c":"two.safetensors"})"), "is in one.safetensors too");
+  expect_contains(open_with(R"({"a":"one.safetensors","b":"one.safetensors","c":"two.safetensors"})"),
+                  "is in one.safetensors too");
 }
 
 TEST(Safetensors, AFileThatShrinksWhileOpenIsAnErrorAndNotACrash) {
@@ -229,8 +245,11 @@ TEST(SafetensorsWriter, LeavesNothingBehindWhenItIsNotFinished) {
 
 TEST(SafetensorsWriter, RefusesRepeatedAndImpossibleTensors) {
   const ScratchDirectory directory;
-  expect_contains(error_of([&] { SafetensorsWriter(directory / "f", {{"t", DType::kUInt8, {1}}, {"t", DType::kUInt8, {1}}}); }),
-                  "given twice");
+  expect_contains(
+      error_of([&] {
+        SafetensorsWriter(directory / "f", {{"t", DType::kUInt8, {1}}, {"t", DType::kUInt8, {1}}});
+      }),
+      "given twice");
   EXPECT_THROW(SafetensorsWriter(directory / "f", {{"t", DType::kUInt8, {-1}}}), Error);
   EXPECT_THROW(SafetensorsWriter(directory / "f", {{"\xff", DType::kUInt8, {1}}}), Error);
   EXPECT_TRUE(fs::is_empty(directory.path()));
@@ -247,12 +266,14 @@ TEST(SafetensorsWriter, AFullDiskIsAnErrorThatNamesTheFile) {
   expect_contains(message, "no space: ");
   expect_contains(message, "f: cannot be written: No space left on device");
   EXPECT_TRUE(fs::is_empty(directory.path()));
-  expect_contains(error_of([&] { SafetensorsWriter(directory / "no/such/f", {}); }), "no/such/f: cannot be written");
+  expect_contains(error_of([&] { SafetensorsWriter(directory / "no/such/f", {}); }),
+                  "no/such/f: cannot be written");
 }
 
 TEST(Safetensors, ReadsFilesOfOtherWriters) {
   const char* given = std::getenv("GRILLE_SHARED_DATA");
-  const fs::path data = given != nullptr ? fs::path(given) : fs::path(GRILLE_SOURCE_DIR) / ".." / "shared" / "data";
+  const fs::path data =
+      given != nullptr ? fs::path(given) : fs::path(GRILLE_SOURCE_DIR) / ".." / "shared" / "data";
   const fs::path fixtures = data / "safetensors-fixtures";
   if (!fs::exists(fixtures)) GTEST_SKIP() << "no shared data";
   struct Case {

@@ -20,7 +20,8 @@ struct Layout {
 };
 
 std::string json_string(const std::string& text) {
-  check(is_utf8(text), ErrorCode::kInvalidArgument, "safetensors: the name {} is not UTF-8", quote_name(text));
+  check(is_utf8(text), ErrorCode::kInvalidArgument, "safetensors: the name {} is not UTF-8",
+        quote_name(text));
   return nlohmann::json(text).dump();
 }
 
@@ -54,8 +55,8 @@ Layout lay_out(const std::vector<TensorSpec>& tensors, std::map<std::string, std
     std::string shape = shape_text(tensors[i].shape);
     std::erase(shape, ' ');
     text += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
-                        json_string(tensors[i].name), safetensors_name(tensors[i].dtype), shape, layout.data_bytes,
-                        end);
+                        json_string(tensors[i].name), safetensors_name(tensors[i].dtype), shape,
+                        layout.data_bytes, end);
     layout.begins[i] = std::exchange(layout.data_bytes, end);
   }
   text += "}";
@@ -68,14 +69,17 @@ Layout lay_out(const std::vector<TensorSpec>& tensors, std::map<std::string, std
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
+                                     const std::vector<TensorSpec>& tensors,
                                      std::map<std::string, std::string> metadata) {
   const Layout layout = lay_out(tensors, std::move(metadata));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool fresh =
-        entries_.emplace(tensors[i].name, Entry{layout.infos[i], layout.header.size() + layout.begins[i], 0}).second;
+        entries_.emplace(tensors[i].name, Entry{layout.infos[i], layout.header.size() + layout.begins[i], 0})
+            .second;
     if (!fresh) {
-      fail(ErrorCode::kInvalidArgument, "{}: tensor {} is given twice", path.string(), quote_name(tensors[i].name));
+      fail(ErrorCode::kInvalidArgument, "{}: tensor {} is given twice", path.string(),
+           quote_name(tensors[i].name));
     }
   }
   file_bytes_ = static_cast<std::int64_t>(layout.header.size() + layout.data_bytes);
@@ -92,7 +96,8 @@ void SafetensorsWriter::write_rows(const std::string& name, std::int64_t begin, 
                                    std::span<const std::byte> bytes) {
   const auto found = entries_.find(name);
   if (found == entries_.end()) {
-    fail(ErrorCode::kInvalidArgument, "{}: tensor {} was not announced", file_->path().string(), quote_name(name));
+    fail(ErrorCode::kInvalidArgument, "{}: tensor {} was not announced", file_->path().string(),
+         quote_name(name));
   }
   Entry& entry = found->second;
   const std::int64_t row_bytes = entry.info.row_bytes();
@@ -107,8 +112,8 @@ void SafetensorsWriter::write_rows(const std::string& name, std::int64_t begin, 
 void SafetensorsWriter::finish() {
   for (const auto& [name, entry] : entries_) {
     if (entry.written == entry.info.bytes) continue;
-    fail(ErrorCode::kInternal, "{}: {} of {} bytes of tensor {} were written", file_->path().string(), entry.written,
-         entry.info.bytes, quote_name(name));
+    fail(ErrorCode::kInternal, "{}: {} of {} bytes of tensor {} were written", file_->path().string(),
+         entry.written, entry.info.bytes, quote_name(name));
   }
   file_->finish();
 }

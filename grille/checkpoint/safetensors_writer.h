@@ -33,16 +33,18 @@ class SafetensorsWriter {
 
   // Every row once. Throws Error{kInvalidArgument} for an unknown name, wrong range or size, Error{kNoSpace}.
   void write(const std::string& name, std::span<const std::byte> bytes);
-  void write_rows(const std::string& name, std::int64_t begin, std::int64_t end, std::span<const std::byte> bytes);
+  void write_rows(const std::string& name, std::int64_t begin, std::int64_t end,
+                  std::span<const std::byte> bytes);
 
-  // Makes the file appear. Throws Error{kInternal} if something has not been written. Without finish() no file
-  // is left.
+  // Makes the file appear. Throws Error{kInternal} if something has not been written. Without finish() no
+  // file is left.
   void finish();
 
   std::int64_t file_bytes() const { return file_bytes_; }
 
   // Bytes that a file with these tensors will have.
-  static std::int64_t size_of(const std::vector<TensorSpec>& tensors, std::map<std::string, std::string> metadata = {});
+  static std::int64_t size_of(const std::vector<TensorSpec>& tensors,
+                              std::map<std::string, std::string> metadata = {});
 
  private:
   struct Entry {

@@ -20,7 +20,8 @@ std::optional<TensorInfo> make_tensor_info(DType dtype, std::vector<std::int64_t
   bool empty = false;
   for (const std::int64_t size : shape) {
     // An empty tensor's other dimensions must multiply too: strides are computed from them.
-    if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes)) return std::nullopt;
+    if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes))
+      return std::nullopt;
     empty |= size == 0;
   }
   return TensorInfo{dtype, std::move(shape), empty ? 0 : bytes};
@@ -37,8 +38,8 @@ const TensorInfo& TensorSource::check_read(const std::string& name, std::int64_t
   const TensorInfo& tensor = info(name);
   check(0 <= begin && begin <= end && end <= tensor.rows() &&
             out_bytes == static_cast<std::size_t>((end - begin) * tensor.row_bytes()),
-        ErrorCode::kInvalidArgument, "{}: cannot read rows {} to {} of {} into {} bytes", locate(name), begin, end,
-        tensor.rows(), out_bytes);
+        ErrorCode::kInvalidArgument, "{}: cannot read rows {} to {} of {} into {} bytes", locate(name), begin,
+        end, tensor.rows(), out_bytes);
   return tensor;
 }
 

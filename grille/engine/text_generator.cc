@@ -6,6 +6,7 @@
 
 #include "grille/base/error.h"
 #include "grille/base/interrupt.h"
+#include "grille/text/chat_template.h"
 #include "grille/text/detokenizer.h"
 
 namespace grille::engine {
@@ -59,10 +60,12 @@ Generation generate(Engine& engine, const text::Tokenizer& tokenizer, const std:
   Generation result;
   result.prompt_tokens = static_cast<std::int64_t>(prompt.size());
   for (const std::string& stop : options.stop) {
-    check(!stop.empty(), ErrorCode::kInvalidArgument, "stop: an empty string would stop at once; leave it out");
+    check(!stop.empty(), ErrorCode::kInvalidArgument,
+          "stop: an empty string would stop at once; leave it out");
   }
   const auto begin = std::chrono::steady_clock::now();
-  const RequestId request = engine.submit({prompt, options.max_tokens, tokenizer.eos_ids(), options.sampling});
+  const RequestId request =
+      engine.submit({prompt, options.max_tokens, tokenizer.eos_ids(), options.sampling});
   const AbortGuard guard{engine, request};
 
   text::Detokenizer detokenizer(tokenizer);
@@ -92,6 +95,16 @@ Generation generate(Engine& engine, const text::Tokenizer& tokenizer, const std:
   show(matcher.flush());
   result.decode_seconds = seconds_since(first_token);
   return result;
+}
+
+std::vector<std::int32_t> encode_prompt(const text::Tokenizer& tokenizer, const std::string& prompt) {
+  return tokenizer.encode(prompt, /*add_special_tokens=*/true);
+}
+
+std::vector<std::int32_t> encode_chat(const text::Tokenizer& tokenizer,
+                                      const nlohmann::ordered_json& messages) {
+  // The template writes the special tokens itself.
+  return tokenizer.encode(text::ChatTemplate::of(tokenizer).render(messages), /*add_special_tokens=*/false);
 }
 
 }  // namespace grille::engine

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "grille/engine/engine.h"
 #include "grille/text/tokenizer.h"
 
@@ -32,6 +34,12 @@ using TextCallback = std::function<void(std::string_view piece)>;
 // Runs one request to its end. Raising the interrupt flag ends it with Error{kCancelled}.
 Generation generate(Engine& engine, const text::Tokenizer& tokenizer, const std::vector<std::int32_t>& prompt,
                     const GenerationOptions& options, const TextCallback& on_text = {});
+
+// A prompt's ids: as plain text (BOS where the model wants one), or as a conversation through the model's
+// chat template, ready for the assistant's answer. messages: [{"role": ..., "content": ...}, ...].
+std::vector<std::int32_t> encode_prompt(const text::Tokenizer& tokenizer, const std::string& prompt);
+std::vector<std::int32_t> encode_chat(const text::Tokenizer& tokenizer,
+                                      const nlohmann::ordered_json& messages);
 
 // Holds text back while it could still be the beginning of a stop string.
 class StopMatcher {

@@ -62,11 +62,13 @@ std::uint8_t bitmask_from_metadata(std::uint8_t nibble) { return kBitmaskFromMet
 std::uint8_t metadata_from_bitmask(std::uint8_t nibble) { return kMetadataFromBitmask[nibble & 0xf]; }
 std::uint8_t kept_columns(std::uint8_t nonzero) { return kKeptColumns[nonzero & 0xf]; }
 
-std::int64_t metadata_row_from_bitmask(const std::uint8_t* bitmask, std::int64_t cols, std::uint8_t* metadata) {
+std::int64_t metadata_row_from_bitmask(const std::uint8_t* bitmask, std::int64_t cols,
+                                       std::uint8_t* metadata) {
   return map_row(bitmask, cols, metadata, kMetadataFromBitmask, kFirstTwoMetadata);
 }
 
-std::int64_t bitmask_row_from_metadata(const std::uint8_t* metadata, std::int64_t cols, std::uint8_t* bitmask) {
+std::int64_t bitmask_row_from_metadata(const std::uint8_t* metadata, std::int64_t cols,
+                                       std::uint8_t* bitmask) {
   return map_row(metadata, cols, bitmask, kBitmaskFromMetadata, 0);
 }
 

@@ -58,7 +58,9 @@ std::uint8_t kept_columns(std::uint8_t nonzero);
 // A bitmask row of `cols` columns -> metadata row, and back. Both write ceil(cols / 8) bytes; the absent
 // last group of a row with cols % 8 == 4 becomes "columns 0 and 1" as metadata and 0 as bitmask.
 // Return the first group that does not keep exactly two columns, or -1.
-std::int64_t metadata_row_from_bitmask(const std::uint8_t* bitmask, std::int64_t cols, std::uint8_t* metadata);
-std::int64_t bitmask_row_from_metadata(const std::uint8_t* metadata, std::int64_t cols, std::uint8_t* bitmask);
+std::int64_t metadata_row_from_bitmask(const std::uint8_t* bitmask, std::int64_t cols,
+                                       std::uint8_t* metadata);
+std::int64_t bitmask_row_from_metadata(const std::uint8_t* metadata, std::int64_t cols,
+                                       std::uint8_t* bitmask);
 
 }  // namespace grille::formats

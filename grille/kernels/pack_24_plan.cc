@@ -42,7 +42,8 @@ Pack24Plan plan_pack_24(const ConstMatrixView& dense, const PackedTwoFour& packe
   return plan_two_four(dense, packed.values, packed.value_stride, units, caps);
 }
 
-Pack24Plan plan_unpack_24(const ConstMatrixView& dense, const ConstPackedTwoFour& packed, const DeviceCaps& caps) {
+Pack24Plan plan_unpack_24(const ConstMatrixView& dense, const ConstPackedTwoFour& packed,
+                          const DeviceCaps& caps) {
   return plan_two_four(dense, packed.values, packed.value_stride, (dense.cols + 7) / 8, caps);
 }
 

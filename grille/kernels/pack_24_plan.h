@@ -26,7 +26,8 @@ struct Pack24Plan {
 // Vectors are used where every row starts at a multiple of their size. pack_24 has units for padding too,
 // which it writes; unpack_24 does not read it.
 Pack24Plan plan_pack_24(const ConstMatrixView& dense, const PackedTwoFour& packed, const DeviceCaps& caps);
-Pack24Plan plan_unpack_24(const ConstMatrixView& dense, const ConstPackedTwoFour& packed, const DeviceCaps& caps);
+Pack24Plan plan_unpack_24(const ConstMatrixView& dense, const ConstPackedTwoFour& packed,
+                          const DeviceCaps& caps);
 
 // The launch shape alone, for units of any kind.
 Pack24Plan plan_units(std::int64_t rows, std::int64_t units_per_row, const DeviceCaps& caps);

@@ -42,7 +42,8 @@ TEST(Pack24Plan, LaunchesNoBlocksForNothingAndNoMoreThanFourWaves) {
   EXPECT_EQ(plan_units(0, 512, {}).blocks, 0);
   EXPECT_EQ(plan_units(1, 1, {}).blocks, 1);
   EXPECT_EQ(plan_units(1 << 20, 1 << 20, {}).blocks, 132 * 8 * 4);
-  EXPECT_EQ(plan_units(1 << 20, 1 << 20, {.compute_capability = 80, .multiprocessors = 10}).blocks, 10 * 8 * 4);
+  EXPECT_EQ(plan_units(1 << 20, 1 << 20, {.compute_capability = 80, .multiprocessors = 10}).blocks,
+            10 * 8 * 4);
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ void pack_24_reference(const Pack24Args& args) {
   *args.violation = {};
   for (std::int64_t i = 0; i < args.dense.rows; ++i) {
     const std::byte* in = args.dense.row(i);
-    std::byte* values = static_cast<std::byte*>(packed.values) +
-                        i * packed.value_stride * static_cast<std::int64_t>(size);
+    std::byte* values =
+        static_cast<std::byte*>(packed.values) + i * packed.value_stride * static_cast<std::int64_t>(size);
     std::uint8_t* positions = packed.positions + i * packed.position_stride;
     std::memset(values, 0, static_cast<std::size_t>(packed.value_stride) * size);
     std::memset(positions, 0, static_cast<std::size_t>(packed.position_stride));

@@ -36,7 +36,8 @@ struct FloatRow {
 };
 
 TEST(Pack24, StoresEachOfTheSixPatterns) {
-  const std::vector<float> weights = {1, 2, 0, 0, 3, 0, 4, 0, 5, 0, 0, 6, 0, 7, 8, 0, 0, 9, 0, 10, 0, 0, 11, 12};
+  const std::vector<float> weights = {1, 2, 0, 0, 3, 0, 4, 0,  5, 0, 0,  6,
+                                      0, 7, 8, 0, 0, 9, 0, 10, 0, 0, 11, 12};
   const FloatRow metadata(weights);
   EXPECT_FALSE(metadata.violation.found());
   EXPECT_EQ(metadata.values, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
@@ -165,11 +166,13 @@ TEST(WeightBits, GiveTheSameNumbersAsTheConversionsOfBaseAndFormats) {
   }
   for (std::uint32_t bits = 0; bits < 0x100u; ++bits) {
     const auto byte = static_cast<std::uint8_t>(bits);
-    ASSERT_TRUE(same(weight_value(weight_bits(DType::kFloat8E4M3), bits), formats::fp8_to_float(byte))) << bits;
+    ASSERT_TRUE(same(weight_value(weight_bits(DType::kFloat8E4M3), bits), formats::fp8_to_float(byte)))
+        << bits;
     // e5m2 is the upper byte of a float16.
     const auto half = static_cast<std::uint16_t>(bits << 8);
     ASSERT_TRUE(same(weight_value(weight_bits(DType::kFloat8E5M2), bits), float16_to_float(half))) << bits;
-    ASSERT_EQ(weight_value(weight_bits(DType::kInt8), bits), static_cast<float>(static_cast<std::int8_t>(byte)));
+    ASSERT_EQ(weight_value(weight_bits(DType::kInt8), bits),
+              static_cast<float>(static_cast<std::int8_t>(byte)));
   }
 }
 
@@ -193,7 +196,8 @@ TEST_P(Pack24Cases, AgreeWithTheReferenceBitForBit) {
   EXPECT_FALSE(expected_violation.found());
 
   const std::int64_t row = c.rows - 1;  // now with a violation
-  for (int j = 0; j < 4; ++j) testing::set_bits(dense, c.size(), row * c.dense_stride() + c.cols - 4 + j, 0x11);
+  for (int j = 0; j < 4; ++j)
+    testing::set_bits(dense, c.size(), row * c.dense_stride() + c.cols - 4 + j, 0x11);
   pack(pack_24, violation);
   pack(pack_24_reference, expected_violation);
   EXPECT_EQ(violation.row, row);

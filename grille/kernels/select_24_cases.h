@@ -27,7 +27,8 @@ struct SelectCase {
 inline std::vector<SelectCase> select_cases() {
   std::vector<SelectCase> cases;
   for (KeepMaskForm form : {KeepMaskForm::kBytes, KeepMaskForm::kBits}) {
-    for (const auto& [keep, group] : {std::pair{2, 4}, {1, 4}, {4, 4}, {4, 8}, {1, 1}, {3, 5}, {7, 16}, {31, 32}}) {
+    for (const auto& [keep, group] :
+         {std::pair{2, 4}, {1, 4}, {4, 4}, {4, 8}, {1, 1}, {3, 5}, {7, 16}, {31, 32}}) {
       cases.push_back({1, 1, keep, group, form});
       cases.push_back({67, 131, keep, group, form});
     }
@@ -38,8 +39,16 @@ inline std::vector<SelectCase> select_cases() {
 // Few different scores, so that ties are common; both infinities and both zeros.
 inline std::vector<float> tied_scores(const SelectCase& c, unsigned seed) {
   std::mt19937 random(seed);
-  constexpr float kScores[] = {0.0f, -0.0f, 1.0f, 2.0f, 0.5f, -1.0f, 3e38f, 1e-40f,
-                               static_cast<float>(INFINITY), static_cast<float>(-INFINITY)};
+  constexpr float kScores[] = {0.0f,
+                               -0.0f,
+                               1.0f,
+                               2.0f,
+                               0.5f,
+                               -1.0f,
+                               3e38f,
+                               1e-40f,
+                               static_cast<float>(INFINITY),
+                               static_cast<float>(-INFINITY)};
   std::vector<float> scores(static_cast<std::size_t>(c.rows * c.score_stride()));
   for (float& score : scores) score = kScores[random() % std::size(kScores)];
   return scores;

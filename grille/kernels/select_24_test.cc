@@ -29,7 +29,8 @@ TEST(Select24, ReportsTheFirstNan) {
   for (KeepMaskForm form : {KeepMaskForm::kBytes, KeepMaskForm::kBits}) {
     const SelectCase c{40, 64, 4, 8, form};
     std::vector<float> scores = testing::tied_scores(c, 3);
-    for (std::int64_t i : {39 * c.score_stride() + 1, 17 * c.score_stride() + 100, 17 * c.score_stride() + 101}) {
+    for (std::int64_t i :
+         {39 * c.score_stride() + 1, 17 * c.score_stride() + 100, 17 * c.score_stride() + 101}) {
       scores[static_cast<std::size_t>(i)] = std::numeric_limits<float>::quiet_NaN();
     }
     std::vector<std::uint8_t> mask(static_cast<std::size_t>(c.rows * c.mask_stride()));

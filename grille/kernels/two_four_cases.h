@@ -34,8 +34,8 @@ struct TwoFourCase {
 };
 
 inline void PrintTo(const TwoFourCase& c, std::ostream* out) {
-  *out << dtype_name(c.dtype) << " [" << c.rows << ", " << c.cols << "] dense +" << c.dense_padding << ", values +"
-       << c.value_padding << ", positions +" << c.position_padding
+  *out << dtype_name(c.dtype) << " [" << c.rows << ", " << c.cols << "] dense +" << c.dense_padding
+       << ", values +" << c.value_padding << ", positions +" << c.position_padding
        << (c.form == TwoFourPositions::kMetadata ? ", metadata" : ", bitmask");
 }
 
@@ -62,7 +62,8 @@ inline std::uint32_t bits_at(const std::vector<std::uint8_t>& bytes, std::int64_
   return bits;
 }
 
-inline void set_bits(std::vector<std::uint8_t>& bytes, std::int64_t size, std::int64_t index, std::uint32_t bits) {
+inline void set_bits(std::vector<std::uint8_t>& bytes, std::int64_t size, std::int64_t index,
+                     std::uint32_t bits) {
   std::memcpy(bytes.data() + index * size, &bits, static_cast<std::size_t>(size));
 }
 
@@ -112,7 +113,8 @@ inline PackedTwoFour packed_view(const TwoFourCase& c, void* values, std::uint8_
   return {values, positions, c.value_stride(), c.position_stride(), c.form};
 }
 
-inline ConstPackedTwoFour const_packed_view(const TwoFourCase& c, const void* values, const std::uint8_t* positions) {
+inline ConstPackedTwoFour const_packed_view(const TwoFourCase& c, const void* values,
+                                            const std::uint8_t* positions) {
   return {values, positions, c.value_stride(), c.position_stride(), c.form};
 }
 

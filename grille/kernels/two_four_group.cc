@@ -13,7 +13,9 @@ NibbleTable make_table(Map map) {
 }
 
 // Nibbles of exactly two bits; the others become 0.
-std::uint8_t two_bits(std::uint8_t nibble) { return formats::metadata_from_bitmask(nibble) != 0 ? nibble : 0; }
+std::uint8_t two_bits(std::uint8_t nibble) {
+  return formats::metadata_from_bitmask(nibble) != 0 ? nibble : 0;
+}
 
 }  // namespace
 

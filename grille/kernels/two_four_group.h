@@ -36,7 +36,8 @@ constexpr std::uint32_t padding_nibble(TwoFourPositions form, std::int64_t group
 template <typename T>
 constexpr std::uint32_t nonzero_nibble(const T (&in)[4], const WeightBits& kind) {
   std::uint32_t nibble = 0;
-  for (std::uint32_t j = 0; j < 4; ++j) nibble |= static_cast<std::uint32_t>((in[j] & kind.magnitude_mask) != 0) << j;
+  for (std::uint32_t j = 0; j < 4; ++j)
+    nibble |= static_cast<std::uint32_t>((in[j] & kind.magnitude_mask) != 0) << j;
   return nibble;
 }
 
@@ -59,7 +60,8 @@ constexpr std::uint32_t pack_group(const T (&in)[4], const WeightBits& kind, con
 
 // Writes the four weights. Returns false for a nibble that does not name two columns.
 template <typename T>
-constexpr bool unpack_group(std::uint32_t nibble, T first, T second, const TwoFourTables& tables, T (&out)[4]) {
+constexpr bool unpack_group(std::uint32_t nibble, T first, T second, const TwoFourTables& tables,
+                            T (&out)[4]) {
   const std::uint32_t kept = look_up(tables.bitmask, nibble);
   const T zero = 0;
   out[0] = (kept & 1u) ? first : zero;

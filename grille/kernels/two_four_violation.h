@@ -13,7 +13,7 @@ namespace grille::kernels {
 struct TwoFourViolation {
   std::int64_t row = -1;  // -1: none
   std::int64_t group = -1;
-  std::uint32_t nibble = 0;     // pack: bit j = column j is not zero. unpack: the stored position nibble
+  std::uint32_t nibble = 0;        // pack: bit j = column j is not zero. unpack: the stored position nibble
   float values[4] = {0, 0, 0, 0};  // pack: the group's weights. select: its first four scores
 
   bool found() const { return row >= 0; }

@@ -25,10 +25,11 @@ TEST_P(Unpack24Cases, GiveBackWhatWasPacked) {
   ASSERT_FALSE(violation.found());
   const auto unpack = [&](auto function) {
     std::vector<std::uint8_t> out(dense.size(), 0xa5);
-    function(Unpack24Args{.packed = testing::const_packed_view(c, packed.values.data(), packed.positions.data()),
-                          .dense = testing::dense_view(c, static_cast<void*>(out.data())),
-                          .violation = &violation,
-                          .stream = {}});
+    function(
+        Unpack24Args{.packed = testing::const_packed_view(c, packed.values.data(), packed.positions.data()),
+                     .dense = testing::dense_view(c, static_cast<void*>(out.data())),
+                     .violation = &violation,
+                     .stream = {}});
     EXPECT_FALSE(violation.found());
     return out;
   };
@@ -54,7 +55,8 @@ TEST(Unpack24, RefusesEveryNibbleThatDoesNotNameTwoColumns) {
     for (std::uint8_t nibble = 0; nibble < 16; ++nibble) {
       const bool metadata = form == TwoFourPositions::kMetadata;
       const std::uint8_t fine = metadata ? 0x44 : 0x33;
-      const std::vector<std::uint8_t> positions = {fine, fine, fine, static_cast<std::uint8_t>(nibble << 4 | (fine & 0xf))};
+      const std::vector<std::uint8_t> positions = {fine, fine, fine,
+                                                   static_cast<std::uint8_t>(nibble << 4 | (fine & 0xf))};
       const std::vector<float> values(16, 1.0f);
       std::vector<float> dense(32);
       TwoFourViolation violation;

@@ -36,7 +36,8 @@ constexpr float small_float(std::uint32_t bits, int mantissa, int bias, int tota
   const std::uint32_t fraction = magnitude & ((1u << mantissa) - 1u);
   const std::uint32_t whole = exponent == 0 ? fraction : fraction | (1u << mantissa);
   const int scale = (exponent == 0 ? 1 : exponent) - bias - mantissa;
-  const float value = static_cast<float>(whole) * std::bit_cast<float>(static_cast<std::uint32_t>(scale + 127) << 23);
+  const float value =
+      static_cast<float>(whole) * std::bit_cast<float>(static_cast<std::uint32_t>(scale + 127) << 23);
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | sign);
 }
 }  // namespace detail
@@ -47,7 +48,8 @@ constexpr float weight_value(const WeightBits& kind, std::uint32_t bits) {
   if (kind.dtype == DType::kBFloat16) return std::bit_cast<float>(bits << 16);
   if (kind.dtype == DType::kInt8) return static_cast<float>(static_cast<std::int8_t>(bits));
   if ((bits & kind.magnitude_mask) >= kind.first_not_finite) {
-    const bool infinite = kind.dtype != DType::kFloat8E4M3 && (bits & kind.magnitude_mask) == kind.first_not_finite;
+    const bool infinite =
+        kind.dtype != DType::kFloat8E4M3 && (bits & kind.magnitude_mask) == kind.first_not_finite;
     const std::uint32_t sign = (bits & (kind.magnitude_mask + 1u)) != 0 ? 0x80000000u : 0u;
     return std::bit_cast<float>(sign | (infinite ? 0x7f800000u : 0x7fc00000u));
   }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -10,7 +12,7 @@
 #include "grille/checkpoint/compressed_tensors.h"
 #include "grille/checkpoint/tensor_source.h"
 #include "grille/models/config.h"
-#include "grille/text/chat_template.h"
+#include "grille/text/ggml_vocabulary.h"
 #include "grille/text/tokenizer.h"
 
 namespace grille::models {
@@ -23,8 +25,7 @@ struct ModelFiles {
   checkpoint::CompressionConfig compression;
   // Tensors under their Hugging Face names and in Hugging Face's row order.
   std::unique_ptr<checkpoint::TensorSource> tensors;
-  // Files besides weights and config.json that belong to the model: name -> contents (tokenizer.json, ...).
-  std::map<std::string, std::string> side_files;
+  std::optional<text::GgmlVocabulary> gguf_vocabulary;
 };
 
 // Opens and checks: architecture supported, every expected tensor present with the right shape, none that
@@ -32,7 +33,11 @@ struct ModelFiles {
 // A hub id "org/name" that is not in the local cache names the `hf download` command.
 ModelFiles open_model(const std::string& model);
 
-// The tokenizer and chat template that came with the model. Throws Error{kNotFound} if it has none.
+// The tokenizer (and chat template) that came with the model. Throws Error{kNotFound} if it has none,
+// Error{kCorruptData} if it has ids that the model's embedding does not.
 text::Tokenizer load_tokenizer(const ModelFiles& files);
+
+// Files besides weights and config.json that belong to the model: name -> contents (tokenizer.json, ...).
+std::map<std::string, std::string> side_files(const ModelFiles& files);
 
 }  // namespace grille::models

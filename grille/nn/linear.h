@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "grille/kernels/matmul.h"
 #include "grille/tensors/weight.h"
 
 namespace grille::nn {
@@ -32,7 +33,8 @@ enum class Activations {
 class WeightLinear final : public Linear {
  public:
   // bias: float32 [out_features] or undefined. kQuantized is refused for a weight that is not FP8.
-  explicit WeightLinear(tensors::Weight weight, at::Tensor bias = {}, Activations activations = Activations::kFull);
+  explicit WeightLinear(tensors::Weight weight, at::Tensor bias = {},
+                        Activations activations = Activations::kFull);
 
   std::int64_t in_features() const override { return weight_.cols; }
   std::int64_t out_features() const override { return weight_.rows; }
@@ -41,11 +43,16 @@ class WeightLinear final : public Linear {
   // As forward, with the result in `dtype`.
   at::Tensor forward_as(const at::Tensor& x, at::ScalarType dtype) const;
 
+  // The same layer (bias, activations where they fit) with another weight of the same shape.
+  std::unique_ptr<WeightLinear> with_weight(tensors::Weight weight) const;
+
   const tensors::Weight& weight() const { return weight_; }
   Activations activations() const { return activations_; }
 
  private:
   friend std::vector<at::Tensor> forward_shared(const at::Tensor& x, std::span<const Linear* const> linears);
+
+  kernels::AnyWeight kernel_weight() const;
 
   tensors::Weight weight_;
   at::Tensor bias_;

@@ -15,12 +15,13 @@ namespace {
 constexpr std::int64_t kBlock = 512;  // columns of one block of the triangle
 }
 
-InputStatistics::InputStatistics(std::int64_t features) : gram_(at::zeros({features, features}, at::kFloat)) {}
+InputStatistics::InputStatistics(std::int64_t features)
+    : gram_(at::zeros({features, features}, at::kFloat)) {}
 
 void InputStatistics::add(const at::Tensor& x) {
   const std::int64_t features = gram_.size(0);
-  check(x.dim() == 2 && x.size(1) == features, ErrorCode::kInternal, "statistics: expected [tokens, {}] inputs",
-        features);
+  check(x.dim() == 2 && x.size(1) == features, ErrorCode::kInternal,
+        "statistics: expected [tokens, {}] inputs", features);
   const at::Tensor inputs = x.to(at::kFloat);
   for (std::int64_t begin = 0; begin < features; begin += kBlock) {
     const std::int64_t rows = std::min(kBlock, features - begin);

@@ -68,7 +68,7 @@ void pack_rows(const Pack24Args& args) {
   const ConstMatrixView& dense = args.dense;
   const PackedTwoFour& packed = args.packed;
   const RowPacker<T> packer{weight_bits(dense.dtype), two_four_tables(packed.form), packed.form, dense.cols,
-                            packed.value_stride, packed.position_stride};
+                            packed.value_stride,      packed.position_stride};
   const std::int64_t groups = dense.cols / 4;
   FirstGroup first;
   const std::int64_t grain = std::max<std::int64_t>(1, kGrainWeights / std::max<std::int64_t>(dense.cols, 1));

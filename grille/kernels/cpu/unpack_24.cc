@@ -38,7 +38,8 @@ void unpack_rows(const Unpack24Args& args) {
     for (std::int64_t i = begin; i < end; ++i) {
       const T* values = static_cast<const T*>(packed.values) + i * packed.value_stride;
       const std::uint8_t* positions = packed.positions + i * packed.position_stride;
-      const std::int64_t group = unpack_row(values, positions, dense.cols, tables, reinterpret_cast<T*>(dense.row(i)));
+      const std::int64_t group =
+          unpack_row(values, positions, dense.cols, tables, reinterpret_cast<T*>(dense.row(i)));
       if (group >= 0) first.add(i * groups + group);
     }
   });

@@ -15,7 +15,8 @@ class DeviceBytes {
     check_cuda(cudaMemcpy(data_, data, size, cudaMemcpyHostToDevice), "cudaMemcpy");
   }
   template <typename T>
-  explicit DeviceBytes(const std::vector<T>& values) : DeviceBytes(values.data(), values.size() * sizeof(T)) {}
+  explicit DeviceBytes(const std::vector<T>& values)
+      : DeviceBytes(values.data(), values.size() * sizeof(T)) {}
   ~DeviceBytes() { cudaFree(data_); }
   DeviceBytes(const DeviceBytes&) = delete;
   DeviceBytes& operator=(const DeviceBytes&) = delete;

@@ -109,7 +109,8 @@ void launch(const Pack24Args& args) {
                              plan.vector_values};
   auto* stream = static_cast<cudaStream_t>(args.stream.handle);
   check_cuda(clear_violation(args.violation, stream), "pack_24");
-  if (plan.blocks > 0) pack_kernel<T><<<static_cast<unsigned>(plan.blocks), plan.threads, 0, stream>>>(params);
+  if (plan.blocks > 0)
+    pack_kernel<T><<<static_cast<unsigned>(plan.blocks), plan.threads, 0, stream>>>(params);
   check_cuda(cudaGetLastError(), "pack_24");
   finish_pack_kernel<T><<<1, 1, 0, stream>>>(params);
   check_cuda(cudaGetLastError(), "pack_24");

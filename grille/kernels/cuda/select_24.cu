@@ -86,7 +86,9 @@ void select_24_cuda(const Select24Args& args) {
                             units};
   auto* stream = static_cast<cudaStream_t>(args.stream.handle);
   check_cuda(clear_violation(args.violation, stream), "select_24");
-  const auto kernel = args.group == 4 ? select_kernel<4> : args.group == 8 ? select_kernel<8> : select_kernel<0>;
+  const auto kernel = args.group == 4   ? select_kernel<4>
+                      : args.group == 8 ? select_kernel<8>
+                                        : select_kernel<0>;
   if (plan.blocks > 0) kernel<<<static_cast<unsigned>(plan.blocks), plan.threads, 0, stream>>>(params);
   check_cuda(cudaGetLastError(), "select_24");
   finish_select_kernel<<<1, 1, 0, stream>>>(params);

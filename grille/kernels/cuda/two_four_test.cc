@@ -80,9 +80,12 @@ TEST_P(GpuTwoFourCases, PackAsTheReference) {
   const TwoFourCase& c = GetParam();
   std::vector<std::uint8_t> dense = testing::random_dense(c, 5);
   expect_packs_as_reference(dense);
-  for (std::int64_t row : {c.rows - 1, c.rows / 2}) {  // a third non-zero, then an earlier one that is not finite
-    const std::uint32_t bits = row == c.rows - 1 ? 0x11u : weight_bits(c.dtype).first_not_finite & 0xffffffffu;
-    for (int j = 0; j < 4; ++j) testing::set_bits(dense, c.size(), row * c.dense_stride() + c.cols - 4 + j, bits);
+  for (std::int64_t row :
+       {c.rows - 1, c.rows / 2}) {  // a third non-zero, then an earlier one that is not finite
+    const std::uint32_t bits =
+        row == c.rows - 1 ? 0x11u : weight_bits(c.dtype).first_not_finite & 0xffffffffu;
+    for (int j = 0; j < 4; ++j)
+      testing::set_bits(dense, c.size(), row * c.dense_stride() + c.cols - 4 + j, bits);
     expect_packs_as_reference(dense);
   }
 }
@@ -103,10 +106,11 @@ TEST_P(GpuTwoFourCases, UnpackAsTheReference) {
     DeviceBytes values(packed.values);
     DeviceBytes positions(packed.positions);
     DeviceBytes violation(&kGarbage, sizeof(kGarbage));
-    unpack_24_reference({.packed = testing::const_packed_view(c, packed.values.data(), packed.positions.data()),
-                         .dense = testing::dense_view(c, static_cast<void*>(expected.data())),
-                         .violation = &expected_violation,
-                         .stream = {}});
+    unpack_24_reference(
+        {.packed = testing::const_packed_view(c, packed.values.data(), packed.positions.data()),
+         .dense = testing::dense_view(c, static_cast<void*>(expected.data())),
+         .violation = &expected_violation,
+         .stream = {}});
     unpack_24({.packed = testing::const_packed_view(c, values.data(), positions.data<std::uint8_t>()),
                .dense = testing::dense_view(c, unpacked.data()),
                .violation = violation.data<TwoFourViolation>(),
@@ -125,7 +129,8 @@ TEST_P(GpuSelectCases, AgreeWithTheReference) {
   const SelectCase& c = GetParam();
   std::vector<float> scores = testing::tied_scores(c, 7);
   for (bool with_nan : {false, true}) {
-    if (with_nan) scores[static_cast<std::size_t>((c.rows - 1) * c.score_stride() + c.cols() - 1)] = std::nanf("");
+    if (with_nan)
+      scores[static_cast<std::size_t>((c.rows - 1) * c.score_stride() + c.cols() - 1)] = std::nanf("");
     std::vector<std::uint8_t> expected(static_cast<std::size_t>(c.rows * c.mask_stride()), 0xa5);
     DeviceBytes device_scores(scores);
     DeviceBytes mask(expected);

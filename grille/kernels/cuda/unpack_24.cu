@@ -88,7 +88,8 @@ void launch(const Unpack24Args& args) {
                                plan.vector_values};
   auto* stream = static_cast<cudaStream_t>(args.stream.handle);
   check_cuda(clear_violation(args.violation, stream), "unpack_24");
-  if (plan.blocks > 0) unpack_kernel<T><<<static_cast<unsigned>(plan.blocks), plan.threads, 0, stream>>>(params);
+  if (plan.blocks > 0)
+    unpack_kernel<T><<<static_cast<unsigned>(plan.blocks), plan.threads, 0, stream>>>(params);
   check_cuda(cudaGetLastError(), "unpack_24");
   finish_unpack_kernel<T><<<1, 1, 0, stream>>>(params);
   check_cuda(cudaGetLastError(), "unpack_24");

@@ -1,12 +1,15 @@
 // What the Python tests ask of grille/checkpoint. Exit status 2 and a line on stderr for an Error.
 //
-//   checkpoint_tool read DIR OUT MODULE:ROWSxCOLS...   read_linear() each module; OUT holds its dense values as
+//   checkpoint_tool read DIR OUT MODULE:ROWSxCOLS...   read_linear() each module; OUT holds its dense values
+//   as
 //                                                      MODULE.weight (and MODULE.weight_scale)
 //   checkpoint_tool write IN DIR compressed|dense [IGNORED...]
-//                                    IN holds MODULE.weight (and .weight_scale); DIR gets model.safetensors and
-//                                    the quantization_config of config.json; every weight is packed as 2:4 first
+//                                    IN holds MODULE.weight (and .weight_scale); DIR gets model.safetensors
+//                                    and the quantization_config of config.json; every weight is packed as
+//                                    2:4 first
 //   checkpoint_tool dump FILE.gguf OUT                 every tensor as read() gives it
-//   checkpoint_tool match FILE.json                    FILE is a list of [pattern, name]; prints 0 or 1 for each
+//   checkpoint_tool match FILE.json                    FILE is a list of [pattern, name]; prints 0 or 1 for
+//   each
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -34,7 +37,8 @@ using Weights = std::map<std::string, tensors::Weight>;
 void write_weights(const std::filesystem::path& path, const Weights& weights, bool two_four) {
   std::vector<TensorSpec> specs;
   for (const auto& [module, weight] : weights) {
-    for (TensorSpec& spec : linear_tensors(module, form_of(weight, two_four))) specs.push_back(std::move(spec));
+    for (TensorSpec& spec : linear_tensors(module, form_of(weight, two_four)))
+      specs.push_back(std::move(spec));
   }
   SafetensorsWriter writer(path, specs);
   for (const auto& [module, weight] : weights) write_linear(writer, module, weight, two_four);
@@ -67,7 +71,8 @@ void write(const Arguments& arguments) {
   for (const auto& [name, info] : source.tensors()) {
     if (!name.ends_with(".weight")) continue;
     const std::string module = name.substr(0, name.size() - 7);
-    tensors::Weight& weight = weights[module] = tensors::two_four_from_dense(source.read_tensor(name), source.locate(name));
+    tensors::Weight& weight = weights[module] =
+        tensors::two_four_from_dense(source.read_tensor(name), source.locate(name));
     if (!source.has(module + ".weight_scale")) continue;
     weight.scale = source.read_tensor(module + ".weight_scale").reshape({weight.rows});
     if (!config.fp8_groups.empty()) continue;
@@ -93,7 +98,8 @@ void dump(const Arguments& arguments) {
 
 void match(const Arguments& arguments) {
   for (const auto& pair : read_json_file(arguments.at(0))) {
-    fmt::print("{}\n", NamePattern(pair.at(0).get<std::string>()).matches(pair.at(1).get<std::string>()) ? 1 : 0);
+    fmt::print("{}\n",
+               NamePattern(pair.at(0).get<std::string>()).matches(pair.at(1).get<std::string>()) ? 1 : 0);
   }
 }
 

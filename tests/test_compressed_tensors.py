@@ -162,7 +162,7 @@ def test_a_third_non_zero_is_named(tmp_path):
     weight[5, 8:12] = torch.tensor([1.0, 2.0, 3.0, 0.0])
     save_file({"a.weight": weight}, tmp_path / "in.safetensors")
     message = checkpoint_tool.run("write", tmp_path / "in.safetensors", tmp_path, "compressed", status=2)
-    assert "tensor 'a.weight': row 5, group 2 (columns 8 to 11) holds 1, 2, 3, 0" in message
+    assert "tensor 'a.weight': row 5, group 2 (columns 8 to 11): weights 1, 2, 3, 0" in message
     assert not (tmp_path / "model.safetensors").exists()
 
 

@@ -1,0 +1,111 @@
+#include "cli/compress_options.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "grille/base/error.h"
+
+namespace grille::cli {
+namespace {
+
+double mean_error(const compress::Report& report) {
+  double sum = 0.0;
+  std::int64_t count = 0;
+  for (const compress::LayerReport& layer : report.layers) {
+    if (!layer.relative_error) continue;
+    sum += *layer.relative_error;
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : 0.0;
+}
+
+nlohmann::json layer_json(const compress::LayerReport& layer) {
+  nlohmann::json object = {{"name", layer.name},
+                           {"sparsity", layer.sparsity},
+                           {"relative_error", nullptr},
+                           {"damping", nullptr},
+                           {"seconds", layer.seconds}};
+  if (layer.relative_error) object["relative_error"] = *layer.relative_error;
+  if (layer.damping) object["damping"] = *layer.damping;
+  if (layer.saturated > 0) object["saturated"] = layer.saturated;
+  return object;
+}
+
+}  // namespace
+
+void add_output_options(CLI::App& command, OutputOptions& options) {
+  command
+      .add_option("MODEL", options.model,
+                  "A Hugging Face directory, a GGUF file, or a hub id in the local cache")
+      ->required();
+  command.add_option("-o,--output", options.directory, "The folder to write")->required();
+  command
+      .add_option("--format", options.format,
+                  "compressed: 2:4 layers as values and bitmask; dense: with their zeros, for other programs")
+      ->check(CLI::IsMember({"compressed", "dense"}))
+      ->capture_default_str();
+  command.add_flag("--overwrite", options.overwrite, "Replace the folder if it is there already");
+  command.add_flag("--resume", options.resume, "Go on with a run that was interrupted");
+}
+
+void add_quantize_options(CLI::App& command, QuantizeOptions& options, const std::string& fallback) {
+  options.quantize = fallback;
+  command
+      .add_option("--quantize", options.quantize,
+                  "fp8-dynamic: FP8 weights with a scale per row, activations rounded per token at run time")
+      ->check(CLI::IsMember({"none", "fp8-dynamic"}))
+      ->capture_default_str();
+  command
+      .add_option("--quantize-embeddings", options.embeddings,
+                  "fp8: the embedding and the head too, weights only")
+      ->check(CLI::IsMember({"none", "fp8"}))
+      ->capture_default_str();
+}
+
+compress::Options compress_options(const OutputOptions& output, const QuantizeOptions& quantize,
+                                   const CommonOptions& common) {
+  compress::Options options;
+  options.quantize =
+      quantize.quantize == "none" ? compress::Quantization::kNone : compress::Quantization::kFp8Dynamic;
+  options.quantize_embeddings = quantize.embeddings == "none" ? compress::EmbeddingQuantization::kNone
+                                                              : compress::EmbeddingQuantization::kFp8;
+  options.format =
+      output.format == "dense" ? compress::OutputFormat::kDense : compress::OutputFormat::kCompressed;
+  options.compute_dtype = common.compute_dtype();
+  options.seed = common.seed;
+  options.resume = output.resume;
+  options.overwrite = output.overwrite;
+  return options;
+}
+
+nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Options& options,
+                            const std::vector<text::CalibrationWindow>& calibration,
+                            const std::string& directory, const CommandContext& context) {
+  compress::Report report;
+  try {
+    report = compress::run(files, options, calibration, directory, context.progress);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCancelled) throw;
+    fail(ErrorCode::kCancelled, "interrupted; finished blocks are kept, go on with: {}{}",
+         context.command_line, options.resume ? "" : " --resume");
+  }
+  nlohmann::json layers = nlohmann::json::array();
+  for (const compress::LayerReport& layer : report.layers) layers.push_back(layer_json(layer));
+  if (!context.options.json) {
+    constexpr double kMegabyte = 1e6;
+    std::cout << fmt::format("{}: {:.1f} MB (from {:.1f} MB)", directory,
+                             static_cast<double>(report.file_bytes_out) / kMegabyte,
+                             static_cast<double>(report.file_bytes_in) / kMegabyte);
+    if (mean_error(report) > 0)
+      std::cout << fmt::format(", mean relative output error {:.4f}", mean_error(report));
+    std::cout << "\n";
+  }
+  return {{"layers", layers},
+          {"file_bytes_in", report.file_bytes_in},
+          {"file_bytes_out", report.file_bytes_out},
+          {"peak_device_bytes", 0}};
+}
+
+}  // namespace grille::cli

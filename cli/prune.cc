@@ -1,0 +1,120 @@
+// grille prune
+#include <iostream>
+
+#include <spdlog/spdlog.h>
+
+#include "cli/compress_options.h"
+#include "grille/base/error.h"
+
+namespace grille::cli {
+namespace {
+
+struct PruneCommand {
+  OutputOptions output;
+  QuantizeOptions quantize;
+  compress::PruneOptions prune;
+  std::string pattern = "2:4";
+  std::optional<double> sparsity;
+  std::string method = "sparsegpt";
+  std::vector<std::string> calibration;
+  std::int64_t samples = 128;
+  std::int64_t context = 0;
+  bool dry_run = false;
+};
+
+compress::Method parse_method(const std::string& name) {
+  for (const auto method :
+       {compress::Method::kMagnitude, compress::Method::kWanda, compress::Method::kSparseGpt}) {
+    if (compress::method_name(method) == name) return method;
+  }
+  fail(ErrorCode::kInternal, "method '{}'", name);
+}
+
+text::CalibrationData read_calibration(const PruneCommand& options, const models::ModelFiles& files,
+                                       const CommandContext& context) {
+  text::CalibrationOptions calibration;
+  calibration.files.assign(options.calibration.begin(), options.calibration.end());
+  calibration.samples = options.samples;
+  calibration.context =
+      options.context > 0 ? options.context : std::min<std::int64_t>(2048, files.config.max_positions);
+  calibration.seed = context.options.seed;
+  check(calibration.context <= files.config.max_positions, ErrorCode::kInvalidArgument,
+        "--context {}: the model's longest is {}", calibration.context, files.config.max_positions);
+  return text::read_calibration(models::load_tokenizer(files), calibration);
+}
+
+nlohmann::json estimate_json(const compress::Estimate& estimate) {
+  return {{"estimated_seconds", estimate.seconds},
+          {"estimated_peak_host_bytes", estimate.peak_host_bytes},
+          {"estimated_file_bytes_out", estimate.file_bytes_out}};
+}
+
+nlohmann::json run(const PruneCommand& options, const CommandContext& context) {
+  compress::Options pipeline = compress_options(options.output, options.quantize, context.options);
+  pipeline.prune = options.prune;
+  pipeline.prune->pattern = prune::parse_pattern(options.pattern, options.sparsity);
+  pipeline.prune->method = parse_method(options.method);
+  check(!options.calibration.empty() || !compress::method_needs_calibration(pipeline.prune->method),
+        ErrorCode::kInvalidArgument, "--method {} needs text to calibrate on: give --calibration FILE",
+        options.method);
+
+  const models::ModelFiles files = models::open_model(options.output.model);
+  text::CalibrationData calibration;
+  if (!options.calibration.empty()) {
+    calibration = read_calibration(options, files, context);
+    pipeline.calibration_sha256 = calibration.sha256;
+  }
+  compress::check_options(files, pipeline, calibration.windows);
+  const compress::Estimate estimate = compress::estimate(files, pipeline, calibration.windows);
+  spdlog::info("estimate: {:.0f} s, {:.1f} GB of memory, {:.1f} MB on disk", estimate.seconds,
+               static_cast<double>(estimate.peak_host_bytes) / 1e9,
+               static_cast<double>(estimate.file_bytes_out) / 1e6);
+  if (options.dry_run) return estimate_json(estimate);
+  nlohmann::json result =
+      run_pipeline(files, pipeline, calibration.windows, options.output.directory, context);
+  result.update(estimate_json(estimate));
+  return result;
+}
+
+}  // namespace
+
+void add_prune(CLI::App& app) {
+  auto options = std::make_shared<PruneCommand>();
+  CLI::App* command =
+      add_command(app, "prune", "Make a model sparse",
+                  "grille prune model/ -o sparse/ --pattern 2:4 --method sparsegpt --quantize fp8-dynamic "
+                  "--calibration chat.jsonl",
+                  [options](const CommandContext& context) { return run(*options, context); });
+  add_output_options(*command, options->output);
+  command->add_option("--pattern", options->pattern, "N:M (keep N of every M columns) or unstructured")
+      ->capture_default_str();
+  command->add_option("--sparsity", options->sparsity, "Share of zeros for unstructured (default 0.5)");
+  command->add_option("--method", options->method, "How the weights to remove are chosen")
+      ->check(CLI::IsMember({"magnitude", "wanda", "sparsegpt"}))
+      ->capture_default_str();
+  command
+      ->add_option("--calibration", options->calibration,
+                   "Text that shows the model at work: .txt, .jsonl (text or messages), .u16/.u32 token ids")
+      ->check(CLI::ExistingFile);
+  command->add_option("--samples", options->samples, "Calibration windows")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->capture_default_str();
+  command->add_option("--context", options->context, "Tokens a window (default: 2048 or the model's longest)")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 24));
+  command
+      ->add_option("--damping", options->prune.damping, "SparseGPT: share of the mean added to H's diagonal")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command->add_flag("--true-sequential", options->prune.true_sequential,
+                    "Layers of a block see inputs that its pruned layers made (slower)");
+  command
+      ->add_option("--targets", options->prune.targets,
+                   "Layers to prune: a class name, a full module name, or re:<regular expression>")
+      ->capture_default_str();
+  command->add_option("--ignore", options->prune.ignore, "Layers to leave alone, in the same syntax")
+      ->capture_default_str();
+  add_quantize_options(*command, options->quantize, "none");
+  command->add_flag("--dry-run", options->dry_run, "Print the estimate and stop");
+}
+
+}  // namespace grille::cli

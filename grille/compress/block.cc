@@ -1,0 +1,193 @@
+#include "grille/compress/block.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "grille/base/error.h"
+#include "grille/base/interrupt.h"
+#include "grille/compress/selection.h"
+#include "grille/prune/scores.h"
+#include "grille/prune/sparsegpt.h"
+#include "grille/quantize/fp8.h"
+#include "grille/tensors/views.h"
+
+namespace grille::compress {
+namespace {
+
+using models::Slot;
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+at::ScalarType stored_dtype(const tensors::Weight& weight, const models::ModelFiles& files,
+                            const Options& options) {
+  if (options.dtype) return tensors::torch_dtype(*options.dtype);
+  return weight.quantized() ? tensors::torch_dtype(files.config.dtype) : weight.values.scalar_type();
+}
+
+double share_of_zeros(const tensors::Weight& weight) {
+  const double kept = weight.values.ne(0).sum().item<double>();
+  return 1.0 - kept / (static_cast<double>(weight.rows) * static_cast<double>(weight.cols));
+}
+
+struct Pruned {
+  at::Tensor weight;  // float32
+  std::optional<double> damping;
+};
+
+Pruned prune_weight(const at::Tensor& dense, const PruneOptions& options,
+                    const prune::InputStatistics* statistics, const at::Tensor& hessian) {
+  if (options.method == Method::kSparseGpt) {
+    const prune::SparseGptResult result =
+        prune::sparsegpt(dense, hessian, options.pattern, {options.damping, 128});
+    return {result.weight, result.damping};
+  }
+  const bool wanda = options.method == Method::kWanda;
+  const at::Tensor scores =
+      wanda ? prune::wanda_scores(dense, statistics->mean_squares()) : prune::magnitude_scores(dense);
+  const at::Tensor keep =
+      prune::keep_mask(scores, options.pattern, wanda ? prune::Scope::kRow : prune::Scope::kMatrix);
+  return {dense.mul(keep), std::nullopt};
+}
+
+// One block in work: its layer as it runs now, and what has become of its weights.
+class BlockWork {
+ public:
+  BlockWork(const models::ModelFiles& files, const Options& options, std::int64_t index)
+      : files_(files), options_(options), index_(index) {}
+
+  void load_layer() {
+    models::LoadOptions load;
+    load.compute_dtype = options_.compute_dtype;
+    load.activations = nn::Activations::kFull;
+    layer_ = models::load_layer(files_, index_, load);
+  }
+  models::DecoderLayer& layer() { return layer_; }
+
+  // Prunes the slots of `wanted`; statistics are in the order of models::shared_inputs().
+  void prune(const std::vector<Slot>& wanted,
+             const std::vector<std::unique_ptr<prune::InputStatistics>>& statistics) {
+    for (std::size_t group = 0; group < models::shared_inputs().size(); ++group) {
+      const prune::InputStatistics* inputs = group < statistics.size() ? statistics[group].get() : nullptr;
+      at::Tensor hessian;
+      for (const Slot slot : models::shared_inputs()[group]) {
+        if (std::find(wanted.begin(), wanted.end(), slot) == wanted.end()) continue;
+        throw_if_interrupted();
+        if (inputs != nullptr && !hessian.defined()) {
+          check(inputs->finite(), ErrorCode::kCorruptData,
+                "{}: its inputs are not finite on the calibration text", models::module_name(index_, slot));
+          hessian = inputs->hessian();
+        }
+        prune_slot(slot, inputs, hessian);
+      }
+    }
+  }
+
+  void keep(Slot slot) {
+    const std::string name = models::module_name(index_, slot);
+    LayerReport report{name, 0.0, std::nullopt, std::nullopt, 0, 0.0};
+    const tensors::Weight weight = models::load_weight(files_, index_, slot);
+    store(slot,
+          stored_weight(weight, files_, options_, options_.quantize == Quantization::kFp8Dynamic, name,
+                        &report.saturated),
+          std::move(report));
+  }
+
+  BlockResult finish() {
+    BlockResult result{std::move(weights_), {}};
+    for (auto& [slot, report] : reports_) result.reports.push_back(std::move(report));
+    return result;
+  }
+
+ private:
+  void prune_slot(Slot slot, const prune::InputStatistics* statistics, const at::Tensor& hessian) {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string name = models::module_name(index_, slot);
+    const tensors::Weight source = models::load_weight(files_, index_, slot);
+    const at::Tensor dense = tensors::to_dense_float(source);
+    const Pruned pruned = prune_weight(dense, *options_.prune, statistics, hessian);
+    LayerReport report{name, 0.0, std::nullopt, pruned.damping, 0, 0.0};
+    if (hessian.defined()) report.relative_error = prune::relative_error(dense, pruned.weight, hessian);
+
+    const at::Tensor values = pruned.weight.to(stored_dtype(source, files_, options_));
+    tensors::Weight weight = options_.prune->pattern.is_two_four()
+                                 ? tensors::two_four_from_dense(values, name)
+                                 : tensors::dense_weight(values);
+    if (options_.quantize == Quantization::kFp8Dynamic) {
+      quantize::Fp8Result quantized = quantize::quantize_fp8(weight, values.scalar_type(), name);
+      weight = std::move(quantized.weight);
+      report.saturated = quantized.saturated;
+    }
+    report.seconds = seconds_since(begin);
+    store(slot, std::move(weight), std::move(report));
+  }
+
+  void store(Slot slot, tensors::Weight weight, LayerReport report) {
+    report.sparsity = share_of_zeros(weight);
+    auto& place = layer_.linears[static_cast<std::size_t>(slot)];
+    if (place != nullptr) place = static_cast<nn::WeightLinear&>(*place).with_weight(weight);
+    weights_[slot] = std::move(weight);
+    reports_[slot] = std::move(report);
+  }
+
+  const models::ModelFiles& files_;
+  const Options& options_;
+  std::int64_t index_;
+  models::DecoderLayer layer_;
+  std::map<Slot, tensors::Weight> weights_;
+  std::map<Slot, LayerReport> reports_;
+};
+
+void prune_block(BlockWork& work, const PruneOptions& options, const std::vector<Slot>& wanted,
+                 std::int64_t index, CalibrationRun* calibration) {
+  if (calibration == nullptr) {
+    work.prune(wanted, {});
+  } else if (!options.true_sequential) {
+    work.prune(wanted, calibration->collect(work.layer(), index, wanted));
+  } else {
+    for (const std::vector<Slot>& group : models::shared_inputs()) {
+      std::vector<Slot> now;
+      std::copy_if(group.begin(), group.end(), std::back_inserter(now),
+                   [&](Slot slot) { return std::find(wanted.begin(), wanted.end(), slot) != wanted.end(); });
+      if (!now.empty()) work.prune(now, calibration->collect(work.layer(), index, now));
+    }
+  }
+}
+
+}  // namespace
+
+tensors::Weight stored_weight(const tensors::Weight& weight, const models::ModelFiles& files,
+                              const Options& options, bool fp8, const std::string& name,
+                              std::int64_t* saturated) {
+  if (weight.quantized() && (fp8 || !options.dtype)) return weight;  // it is FP8 already
+  tensors::Weight result = weight;
+  const at::ScalarType dtype = stored_dtype(weight, files, options);
+  if (weight.quantized()) {
+    const at::Tensor values = tensors::to_dense_float(weight).to(dtype);
+    result = weight.format == tensors::WeightFormat::kTwoFour ? tensors::two_four_from_dense(values, name)
+                                                              : tensors::dense_weight(values);
+  } else if (weight.values.scalar_type() != dtype) {
+    result.values = weight.values.to(dtype);
+  }
+  if (!fp8) return result;
+  quantize::Fp8Result quantized = quantize::quantize_fp8(result, dtype, name);
+  if (saturated != nullptr) *saturated = quantized.saturated;
+  return std::move(quantized.weight);
+}
+
+BlockResult process_block(const models::ModelFiles& files, const Options& options, std::int64_t index,
+                          CalibrationRun* calibration) {
+  BlockWork work(files, options, index);
+  const std::vector<Slot> wanted = options.prune ? pruned_slots(*options.prune, index) : std::vector<Slot>();
+  if (calibration != nullptr) work.load_layer();
+  if (options.prune) prune_block(work, *options.prune, wanted, index, calibration);
+  for (const Slot slot : models::kSlots) {
+    if (std::find(wanted.begin(), wanted.end(), slot) == wanted.end()) work.keep(slot);
+  }
+  if (calibration != nullptr && index + 1 < files.config.num_layers)
+    calibration->advance(work.layer(), index);
+  return work.finish();
+}
+
+}  // namespace grille::compress

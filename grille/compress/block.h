@@ -1,0 +1,28 @@
+// What happens to the weights of one block.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "grille/compress/calibration_run.h"
+#include "grille/compress/options.h"
+#include "grille/models/load.h"
+
+namespace grille::compress {
+
+struct BlockResult {
+  std::map<models::Slot, tensors::Weight> weights;
+  std::vector<LayerReport> reports;  // in the order of models::kSlots
+};
+
+// Prunes and quantizes block `index`. With a calibration run, statistics come from it and the run moves on
+// to the next block's inputs (unless this is the last block).
+BlockResult process_block(const models::ModelFiles& files, const Options& options, std::int64_t index,
+                          CalibrationRun* calibration);
+
+// A weight that is not pruned: quantized, or cast to Options::dtype. `fp8`: whether it is to be quantized.
+tensors::Weight stored_weight(const tensors::Weight& weight, const models::ModelFiles& files,
+                              const Options& options, bool fp8, const std::string& name,
+                              std::int64_t* saturated = nullptr);
+
+}  // namespace grille::compress

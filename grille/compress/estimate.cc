@@ -1,0 +1,128 @@
+// What a run will cost.
+#include <algorithm>
+#include <chrono>
+
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+
+#include "grille/compress/pipeline.h"
+#include "grille/compress/selection.h"
+#include "grille/tensors/views.h"
+
+namespace grille::compress {
+namespace {
+
+using models::Slot;
+
+// Floating-point operations a second of a matrix product of the model's own width.
+double measured_rate(std::int64_t width, at::ScalarType dtype) {
+  constexpr std::int64_t kTokens = 512;
+  const std::int64_t side = std::clamp<std::int64_t>(width, 256, 2048);
+  const at::Tensor x = at::ones({kTokens, side}, dtype);
+  const at::Tensor w = at::ones({side, side}, dtype);
+  at::mm(x, w);
+  const auto begin = std::chrono::steady_clock::now();
+  double seconds = 0.0;
+  double operations = 0.0;
+  while (seconds < 0.05) {
+    at::mm(x, w);
+    operations += 2.0 * kTokens * static_cast<double>(side) * static_cast<double>(side);
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  return operations / seconds;
+}
+
+double product(std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
+
+struct Shapes {
+  double block_weights = 0.0;      // of the linear layers of one block
+  double embedding_weights = 0.0;  // embedding and untied head
+  double largest_input = 0.0;      // in_features of the widest layer
+};
+
+Shapes shapes_of(const models::DecoderConfig& config) {
+  Shapes shapes;
+  for (const Slot slot : models::kSlots) {
+    const auto [rows, cols] = models::slot_shape(config, slot);
+    shapes.block_weights += product(rows, cols);
+    shapes.largest_input = std::max(shapes.largest_input, static_cast<double>(cols));
+  }
+  shapes.embedding_weights =
+      product(config.vocab_size, config.hidden_size) * (config.tie_word_embeddings ? 1 : 2);
+  return shapes;
+}
+
+// Operations for one block: forward passes, Gram matrices, factorisation and sweep.
+double block_operations(const models::DecoderConfig& config, const PruneOptions& prune, double tokens,
+                        double context) {
+  const Shapes shapes = shapes_of(config);
+  const double attention = 2.0 * context * product(config.num_heads, config.head_dim);  // causal: half of 4
+  const double passes =
+      1.0 + (prune.true_sequential ? static_cast<double>(models::shared_inputs().size()) : 1.0);
+  double operations = passes * tokens * (2.0 * shapes.block_weights + attention);
+  for (const std::vector<Slot>& group : models::shared_inputs()) {
+    const double width = static_cast<double>(models::slot_shape(config, group.front())[1]);
+    operations += tokens * width * (width + 512.0) + 2.0 * width * width * width;
+    for (const Slot slot : group) {
+      const auto [rows, cols] = models::slot_shape(config, slot);
+      operations +=
+          5.0 * product(rows, cols) * static_cast<double>(cols);  // the sweep, and the error's two products
+    }
+  }
+  return operations;
+}
+
+// Bytes of a linear layer's weight in the output, a weight.
+double bytes_per_weight(const Options& options, DType stored) {
+  const bool fp8 = options.quantize == Quantization::kFp8Dynamic;
+  const double value = fp8 ? 1.0 : static_cast<double>(dtype_size(stored));
+  const bool packed =
+      options.prune && options.prune->pattern.is_two_four() && options.format == OutputFormat::kCompressed;
+  return packed ? value / 2.0 + 1.0 / 8.0 : value;
+}
+
+}  // namespace
+
+Estimate estimate(const models::ModelFiles& files, const Options& options,
+                  const std::vector<text::CalibrationWindow>& calibration) {
+  const models::DecoderConfig& config = files.config;
+  const Shapes shapes = shapes_of(config);
+  const double layers = static_cast<double>(config.num_layers);
+  const DType stored = options.dtype.value_or(config.dtype);
+  const DType compute = options.compute_dtype.value_or(config.dtype);
+  double tokens = 0.0;
+  double context = 0.0;
+  for (const text::CalibrationWindow& window : calibration) {
+    tokens += static_cast<double>(window.ids.size());
+    context = std::max(context, static_cast<double>(window.ids.size()));
+  }
+
+  Estimate result;
+  constexpr double kDiskRate = 500e6;  // bytes a second, read and written
+  result.file_bytes_out = static_cast<std::int64_t>(
+      layers * shapes.block_weights * bytes_per_weight(options, stored) +
+      shapes.embedding_weights * (options.quantize_embeddings == EmbeddingQuantization::kFp8
+                                      ? 1.0
+                                      : static_cast<double>(dtype_size(stored))));
+  result.seconds = static_cast<double>(files.tensors->file_bytes() + result.file_bytes_out) / kDiskRate;
+  if (options.prune && tokens > 0) {
+    const double operations = layers * block_operations(config, *options.prune, tokens, context);
+    result.seconds += operations / measured_rate(config.hidden_size, tensors::torch_dtype(compute));
+  }
+
+  // One block as it is stored and in fp32, Gram matrices with their factors, hidden states, one window's
+  // activations, the program itself.
+  const double block = shapes.block_weights * (static_cast<double>(dtype_size(stored)) + 4.0);
+  const double gram = tokens > 0 ? 4.0 * (3.0 * product(config.hidden_size, config.hidden_size) +
+                                          4.0 * shapes.largest_input * shapes.largest_input)
+                                 : 0.0;
+  const double width = static_cast<double>(config.hidden_size);
+  const double hidden = tokens * width * static_cast<double>(dtype_size(compute));
+  const double activations =
+      context * (6.0 * width + 3.0 * static_cast<double>(config.intermediate_size)) * 4.0;
+  const double embedding = shapes.embedding_weights * static_cast<double>(dtype_size(stored));
+  result.peak_host_bytes = static_cast<std::int64_t>(block + gram + hidden + activations + embedding + 150e6);
+  return result;
+}
+
+}  // namespace grille::compress

@@ -1,0 +1,159 @@
+#include "grille/compress/pipeline.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "grille/base/error.h"
+#include "grille/base/interrupt.h"
+#include "grille/base/parallel.h"
+#include "grille/checkpoint/safetensors.h"
+#include "grille/compress/assemble.h"
+#include "grille/compress/block.h"
+#include "grille/compress/output_config.h"
+#include "grille/compress/part_file.h"
+#include "grille/compress/selection.h"
+#include "grille/compress/workspace.h"
+
+namespace grille::compress {
+namespace {
+
+using models::Slot;
+using nlohmann::json;
+
+// Everything that the result depends on, for --resume.
+std::string fingerprint(const models::ModelFiles& files, const Options& options) {
+  json object = {
+      {"config", files.hf_config},
+      {"file_bytes", files.tensors->file_bytes()},
+      {"options", describe(options)},
+      {"calibration_sha256", options.calibration_sha256},
+      {"format", options.format == OutputFormat::kDense ? "dense" : "compressed"},
+      {"compute_dtype", std::string(dtype_name(options.compute_dtype.value_or(files.config.dtype)))},
+      {"threads", num_threads()}};
+  if (options.dtype) object["dtype"] = std::string(dtype_name(*options.dtype));
+  return object.dump(1) + "\n";
+}
+
+// A block as it was written by an earlier run, ready to be run.
+models::DecoderLayer finished_layer(const models::ModelFiles& files, const Options& options,
+                                    const std::filesystem::path& part, std::int64_t index) {
+  models::LoadOptions load;
+  load.compute_dtype = options.compute_dtype;
+  load.activations = nn::Activations::kFull;
+  models::DecoderLayer layer = models::load_layer(files, index, load);
+  const PartFile finished(part);
+  for (const Slot slot : models::kSlots) {
+    auto& place = layer.linears[static_cast<std::size_t>(slot)];
+    place =
+        static_cast<nn::WeightLinear&>(*place).with_weight(finished.weight(models::module_name(index, slot)));
+  }
+  return layer;
+}
+
+void write_frame(const models::ModelFiles& files, const Options& options, const std::filesystem::path& path) {
+  const models::DecoderConfig& config = files.config;
+  const bool fp8 = options.quantize_embeddings == EmbeddingQuantization::kFp8;
+  std::map<std::string, tensors::Weight> weights;
+  std::vector<std::string> modules = {"model.embed_tokens"};
+  if (!config.tie_word_embeddings) modules.push_back("lm_head");
+  for (const std::string& module : modules) {
+    const tensors::Weight source = checkpoint::read_linear(*files.tensors, files.compression, module,
+                                                           config.vocab_size, config.hidden_size);
+    weights.emplace(module, stored_weight(source, files, options, fp8, module));
+  }
+  write_part(path, weights, {{"model.norm.weight", files.tensors->read_tensor("model.norm.weight")}}, {});
+}
+
+// Norms and biases of a block: its tensors that are not a linear layer's weight.
+std::map<std::string, at::Tensor> small_tensors(const models::ModelFiles& files, std::int64_t index) {
+  const std::string prefix = fmt::format("model.layers.{}.", index);
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& [name, info] : files.tensors->tensors()) {
+    const bool norm = name.find("norm.weight") != std::string::npos;
+    if (name.starts_with(prefix) && (norm || name.ends_with(".bias")))
+      tensors.emplace(name, files.tensors->read_tensor(name));
+  }
+  return tensors;
+}
+
+}  // namespace
+
+void check_options(const models::ModelFiles& files, const Options& options,
+                   const std::vector<text::CalibrationWindow>& calibration) {
+  if (!options.prune) return;
+  const PruneOptions& prune = *options.prune;
+  check(!calibration.empty() || !method_needs_calibration(prune.method), ErrorCode::kInvalidArgument,
+        "--method {} needs text to calibrate on: give --calibration FILE", method_name(prune.method));
+  for (const text::CalibrationWindow& window : calibration) {
+    const std::int64_t longest =
+        *std::max_element(window.segment_lengths.begin(), window.segment_lengths.end());
+    check(longest <= files.config.max_positions, ErrorCode::kInvalidArgument,
+          "calibration: a window of {} tokens is longer than the model's context of {}", longest,
+          files.config.max_positions);
+  }
+  std::int64_t selected = 0;
+  for (std::int64_t layer = 0; layer < files.config.num_layers; ++layer) {
+    for (const Slot slot : pruned_slots(prune, layer)) {
+      ++selected;
+      const std::int64_t cols = models::slot_shape(files.config, slot)[1];
+      check(prune.pattern.kind != prune::Pattern::Kind::kGroups || cols % prune.pattern.group == 0,
+            ErrorCode::kInvalidArgument,
+            "--pattern {}: {} has {} input features, not a multiple of {}; leave it out with --ignore",
+            prune.pattern.name(), models::module_name(layer, slot), cols, prune.pattern.group);
+    }
+  }
+  check(selected > 0, ErrorCode::kInvalidArgument,
+        "--targets {}: no linear layer is left to prune; names look like '{}'", fmt::join(prune.targets, " "),
+        models::module_name(0, Slot::kQuery));
+}
+
+Report run(const models::ModelFiles& files, const Options& options,
+           const std::vector<text::CalibrationWindow>& calibration, const std::filesystem::path& directory,
+           Progress& progress) {
+  Workspace workspace(directory, fingerprint(files, options), options.resume, options.overwrite);
+  Report report;
+  report.file_bytes_in = files.tensors->file_bytes();
+  write_frame(files, options, workspace.part(-1));
+
+  std::optional<models::Decoder> frame;
+  std::optional<CalibrationRun> calibration_run;
+  if (options.prune && !calibration.empty()) {
+    models::LoadOptions load;
+    load.compute_dtype = options.compute_dtype;
+    frame.emplace(models::load_decoder_frame(files, load));
+    calibration_run.emplace(*frame, calibration);
+  }
+  const std::int64_t blocks = files.config.num_layers;
+  progress.start(options.prune ? "pruning" : "writing", blocks, "blocks");
+  for (std::int64_t index = 0; index < blocks; ++index) {
+    throw_if_interrupted();
+    const std::filesystem::path part = workspace.part(index);
+    std::vector<LayerReport> layers;
+    if (options.resume && std::filesystem::exists(part)) {
+      layers = PartFile(part).reports();
+      if (calibration_run && index + 1 < blocks)
+        calibration_run->advance(finished_layer(files, options, part, index), index);
+    } else {
+      BlockResult block = process_block(files, options, index, calibration_run ? &*calibration_run : nullptr);
+      std::map<std::string, tensors::Weight> weights;
+      for (auto& [slot, weight] : block.weights)
+        weights.emplace(models::module_name(index, slot), std::move(weight));
+      write_part(part, weights, small_tensors(files, index), block.reports);
+      layers = std::move(block.reports);
+    }
+    double error = 0.0;
+    for (const LayerReport& layer : layers) error = std::max(error, layer.relative_error.value_or(0.0));
+    progress.update(index + 1, error > 0 ? fmt::format("largest relative output error {:.3f}", error) : "");
+    std::move(layers.begin(), layers.end(), std::back_inserter(report.layers));
+  }
+  progress.finish();
+  calibration_run.reset();
+  frame.reset();
+  report.file_bytes_out = assemble(files, options, report, workspace);
+  workspace.publish();
+  return report;
+}
+
+}  // namespace grille::compress

@@ -1,0 +1,45 @@
+#include "grille/kernels/cpu/isa_region.h"
+#include "grille/kernels/cpu/matmul_kernels.h"
+
+#if defined(__x86_64__)
+
+GRILLE_BEGIN_AVX512
+
+// The algorithms are written on the primitives.
+// clang-format off
+#include "grille/kernels/cpu/simd_avx512-inl.h"
+#include "grille/kernels/cpu/partial-inl.h"
+#include "grille/kernels/cpu/matmul-inl.h"
+// clang-format on
+
+namespace grille::kernels {
+namespace {
+
+std::int64_t packed_bytes(const ConstMatrixView& x, ComputeClass compute) {
+  return compute == ComputeClass::kBFloat16Pairs ? packed_size<PairCompute>(x) : packed_size<FloatCompute>(x);
+}
+
+void pack(const ConstMatrixView& x, const MatmulPlan& plan, std::int64_t begin, std::int64_t end,
+          void* packed) {
+  if (plan.compute == ComputeClass::kFloat32) return pack_float(x, plan, begin, end, packed);
+  if (x.dtype == DType::kFloat8E4M3) return pack_tiles<PairCompute, Float8>(x, plan, begin, end, packed);
+  pack_tiles<PairCompute, BFloat16>(x, plan, begin, end, packed);
+}
+
+void run(const MatmulJob& job, std::int64_t begin, std::int64_t end) {
+  if (job.plan.compute == ComputeClass::kFloat32) return run_weight<FloatCompute>(job, begin, end);
+  run_weight<PairCompute>(job, begin, end);
+}
+
+}  // namespace
+
+const MatmulKernels& matmul_kernels_avx512() {
+  static constexpr MatmulKernels kKernels = {packed_bytes, pack, run};
+  return kKernels;
+}
+
+}  // namespace grille::kernels
+
+GRILLE_END_ISA
+
+#endif

@@ -1,0 +1,24 @@
+#include "grille/kernels/cpu/isa_region.h"
+#include "grille/kernels/cpu/row_kernels.h"
+
+#if defined(__x86_64__)
+
+GRILLE_BEGIN_AVX2
+
+// The algorithms are written on the primitives.
+// clang-format off
+#include "grille/kernels/cpu/simd_avx2-inl.h"
+#include "grille/kernels/cpu/partial-inl.h"
+#include "grille/kernels/cpu/exp-inl.h"
+#include "grille/kernels/cpu/rows-inl.h"
+// clang-format on
+
+namespace grille::kernels {
+
+const RowKernels& row_kernels_avx2() { return kRowKernels; }
+
+}  // namespace grille::kernels
+
+GRILLE_END_ISA
+
+#endif

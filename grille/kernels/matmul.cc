@@ -1,0 +1,202 @@
+#include "grille/kernels/matmul.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "grille/base/cpu_features.h"
+#include "grille/base/error.h"
+#include "grille/base/parallel.h"
+#include "grille/kernels/cpu/matmul_kernels.h"
+#include "grille/kernels/cpu/scratch.h"
+#include "grille/kernels/matmul_plan.h"
+
+namespace grille::kernels {
+namespace {
+
+// A thread is worth waking for this many bytes of weight (or as much arithmetic): about 2 us of work.
+constexpr std::int64_t kBytesPerThread = 24 * 1024;
+constexpr std::int64_t kTokensPerByte = 4;  // from here on arithmetic outweighs reading
+constexpr std::int64_t kPackedElementsPerThread = 64 * 1024;
+
+const MatmulKernels& kernels_for(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512) return matmul_kernels_avx512();
+  if (isa == Isa::kAvx2) return matmul_kernels_avx2();
+#endif
+  return matmul_kernels_scalar();
+}
+
+bool is_element(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16 ||
+         dtype == DType::kFloat8E4M3;
+}
+
+void check_tokens(const MatmulTokens& tokens) {
+  const ConstMatrixView& x = tokens.x;
+  check(is_element(x.dtype), ErrorCode::kInvalidArgument,
+        "matmul: x is {}, expected float32, bfloat16, float16 or "
+        "float8_e4m3fn",
+        dtype_name(x.dtype));
+  check(x.rows >= 0 && x.cols >= 1 && (x.rows <= 1 || x.row_stride >= x.cols), ErrorCode::kInvalidArgument,
+        "matmul: x is [{}, {}] with row stride {}", x.rows, x.cols, x.row_stride);
+  check(x.rows == 0 || (tokens.x_scale != nullptr) == (x.dtype == DType::kFloat8E4M3),
+        ErrorCode::kInvalidArgument, "matmul: x of {} {} x_scale", dtype_name(x.dtype),
+        tokens.x_scale ? "takes no" : "needs an");
+}
+
+// The weight's part of a job, checked.
+MatmulJob weight_job(const DenseWeight& dense) {
+  const ConstMatrixView& w = dense.weight;
+  check(w.rows <= 1 || w.row_stride >= w.cols, ErrorCode::kInvalidArgument,
+        "matmul_dense: weight is [{}, {}] with row stride {}", w.rows, w.cols, w.row_stride);
+  MatmulJob job;
+  job.n = w.rows;
+  job.k = w.cols;
+  job.values = static_cast<const std::byte*>(w.data);
+  job.value_row_bytes = w.row_stride * static_cast<std::int64_t>(dtype_size(w.dtype));
+  job.weight_dtype = w.dtype;
+  job.scale = dense.scale;
+  job.bias = dense.bias;
+  return job;
+}
+
+MatmulJob weight_job(const TwoFourWeight& sparse) {
+  const formats::TwoFourBitmaskView& w = sparse.weight;
+  check(w.cols % 4 == 0, ErrorCode::kInvalidArgument, "matmul_24: expected columns in groups of 4, got {}",
+        w.cols);
+  check(w.rows <= 1 || (w.value_stride >= w.cols / 2 && w.mask_stride >= (w.cols + 7) / 8),
+        ErrorCode::kInvalidArgument, "matmul_24: weight is [{}, {}] with value stride {} and mask stride {}",
+        w.rows, w.cols, w.value_stride, w.mask_stride);
+  check(w.mask != nullptr || w.rows == 0, ErrorCode::kInvalidArgument, "matmul_24: the weight has no mask");
+  MatmulJob job;
+  job.n = w.rows;
+  job.k = w.cols;
+  job.values = static_cast<const std::byte*>(w.values);
+  job.value_row_bytes = w.value_stride * static_cast<std::int64_t>(dtype_size(w.dtype));
+  job.mask = w.mask;
+  job.mask_row_bytes = w.mask_stride;
+  job.weight_dtype = w.dtype;
+  job.scale = sparse.scale;
+  job.bias = sparse.bias;
+  return job;
+}
+
+MatmulJob make_job(const MatmulTokens& tokens, const AnyWeight& weight, const MatmulOutput& output, Isa isa) {
+  MatmulJob job = std::visit([](const auto& w) { return weight_job(w); }, weight);
+  const MatrixView& y = output.y;
+  check(is_element(job.weight_dtype), ErrorCode::kInvalidArgument,
+        "matmul: weight is {}, expected float32, bfloat16, float16 or float8_e4m3fn",
+        dtype_name(job.weight_dtype));
+  check(job.n == 0 || (job.scale != nullptr) == (job.weight_dtype == DType::kFloat8E4M3),
+        ErrorCode::kInvalidArgument, "matmul: a weight of {} {} scale", dtype_name(job.weight_dtype),
+        job.scale ? "takes no" : "needs a");
+  check(job.k == tokens.x.cols, ErrorCode::kInvalidArgument, "matmul: x has {} columns, the weight {}",
+        tokens.x.cols, job.k);
+  check(y.rows == tokens.x.rows && y.cols == job.n && (y.rows <= 1 || y.row_stride >= y.cols),
+        ErrorCode::kInvalidArgument, "matmul: expected y of [{}, {}], got [{}, {}] with row stride {}",
+        tokens.x.rows, job.n, y.rows, y.cols, y.row_stride);
+  check(is_element(y.dtype) && y.dtype != DType::kFloat8E4M3, ErrorCode::kInvalidArgument,
+        "matmul: y is {}, expected float32, bfloat16 or float16", dtype_name(y.dtype));
+  job.m = tokens.x.rows;
+  job.x_dtype = tokens.x.dtype;
+  job.x_scale = tokens.x_scale;
+  job.y = y;
+  job.accumulate = output.accumulate;
+  job.plan = plan_matmul({job.m, job.n, job.k, job.x_dtype, job.weight_dtype, job.mask != nullptr}, isa);
+  return job;
+}
+
+// Prepares x once for each compute class that the jobs use, in memory that the thread keeps.
+void pack_tokens(const ConstMatrixView& x, std::span<MatmulJob> jobs, const MatmulKernels& kernels) {
+  thread_local std::array<Scratch, 2> scratch;
+  std::array<const void*, 2> packed = {};
+  for (MatmulJob& job : jobs) {
+    const auto index = static_cast<std::size_t>(job.plan.compute);
+    if (packed[index] == nullptr) {
+      void* memory = scratch[index].get(static_cast<std::size_t>(kernels.packed_bytes(x, job.plan.compute)));
+      const std::int64_t tiles = (job.m + job.plan.token_tile - 1) / job.plan.token_tile;
+      const std::int64_t grain = kPackedElementsPerThread / (x.cols * job.plan.token_tile) + 1;
+      parallel_for(tiles, grain, [&](std::int64_t begin, std::int64_t end) {
+        kernels.pack_tokens(x, job.plan, begin, end, memory);
+      });
+      packed[index] = memory;
+    }
+    job.packed_x = packed[index];
+  }
+}
+
+// Rows of all jobs behind each other, cut where the bytes of the weights are cut evenly.
+class WorkSplit {
+ public:
+  explicit WorkSplit(std::span<const MatmulJob> jobs) : jobs_(jobs) {
+    for (const MatmulJob& job : jobs) total_ += job.n * row_bytes(job);
+  }
+
+  std::int64_t total_bytes() const { return total_; }
+
+  // Runs part `part` of `parts`.
+  void run(const MatmulKernels& kernels, std::int64_t part, std::int64_t parts) const {
+    const std::int64_t begin = total_ * part / parts;
+    const std::int64_t end = total_ * (part + 1) / parts;
+    std::int64_t offset = 0;
+    for (const MatmulJob& job : jobs_) {
+      const std::int64_t first = row_at(job, begin - offset);
+      const std::int64_t last = row_at(job, end - offset);
+      if (first < last) kernels.run(job, first, last);
+      offset += job.n * row_bytes(job);
+    }
+  }
+
+ private:
+  static std::int64_t row_bytes(const MatmulJob& job) { return job.value_row_bytes + job.mask_row_bytes + 1; }
+
+  // The row group that starts at or after byte `offset` of the job, as a row.
+  static std::int64_t row_at(const MatmulJob& job, std::int64_t offset) {
+    if (offset <= 0) return 0;
+    const std::int64_t group_bytes = kRowGroup * row_bytes(job);
+    return std::min(job.n, (offset + group_bytes - 1) / group_bytes * kRowGroup);
+  }
+
+  std::span<const MatmulJob> jobs_;
+  std::int64_t total_ = 0;
+};
+
+void run_jobs(const ConstMatrixView& x, std::span<MatmulJob> jobs, Isa isa) {
+  if (x.rows == 0) return;
+  const MatmulKernels& kernels = kernels_for(isa);
+  pack_tokens(x, jobs, kernels);
+  const WorkSplit split(jobs);
+  const std::int64_t work = split.total_bytes() * ((x.rows + kTokensPerByte - 1) / kTokensPerByte);
+  const std::int64_t parts = std::clamp<std::int64_t>(work / kBytesPerThread, 1, num_threads());
+  parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part) split.run(kernels, part, parts);
+  });
+}
+
+}  // namespace
+
+void matmul_dense(const MatmulTokens& tokens, const DenseWeight& weight, const MatmulOutput& output) {
+  const AnyWeight any = weight;
+  matmul_grouped(tokens, {&any, 1}, {&output, 1});
+}
+
+void matmul_24(const MatmulTokens& tokens, const TwoFourWeight& weight, const MatmulOutput& output) {
+  const AnyWeight any = weight;
+  matmul_grouped(tokens, {&any, 1}, {&output, 1});
+}
+
+void matmul_grouped(const MatmulTokens& tokens, std::span<const AnyWeight> weights,
+                    std::span<const MatmulOutput> outputs) {
+  check(weights.size() == outputs.size(), ErrorCode::kInvalidArgument,
+        "matmul_grouped: {} weights, {} outputs", weights.size(), outputs.size());
+  check_tokens(tokens);
+  thread_local std::vector<MatmulJob> jobs;
+  jobs.clear();
+  const Isa isa = active_isa();
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    jobs.push_back(make_job(tokens, weights[i], outputs[i], isa));
+  run_jobs(tokens.x, jobs, isa);
+}
+
+}  // namespace grille::kernels

@@ -1,0 +1,46 @@
+// Which CPU kernel a matmul runs in: a pure function of the problem.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "grille/base/cpu_features.h"
+#include "grille/base/dtype.h"
+
+namespace grille::kernels {
+
+// What is multiplied in the inner loop.
+enum class ComputeClass {
+  kBFloat16Pairs,  // two bfloat16 products a lane and instruction (vdpbf16ps)
+  kFloat32,
+};
+
+struct MatmulProblem {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  DType x = DType::kBFloat16;
+  DType weight = DType::kBFloat16;
+  bool two_four = false;
+};
+
+struct MatmulPlan {
+  Isa isa = Isa::kScalar;
+  ComputeClass compute = ComputeClass::kFloat32;
+  // Tokens that share one pass over a weight row, 1 ... max_token_tile(isa).
+  int token_tile = 1;
+  // false: weight rows are decoded as they are multiplied, once (m <= token_tile).
+  // true: `panel_rows` rows are decoded into scratch, which every token tile then reads.
+  bool expand_panel = false;
+  std::int64_t panel_rows = 0;  // a multiple of 4
+};
+
+// Bounded by registers: 4 weight rows x token_tile accumulators.
+int max_token_tile(Isa isa);
+
+MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa);
+
+// "avx512 bfloat16-pairs panel of 32 rows x 6 tokens"
+std::string to_string(const MatmulPlan& plan);
+
+}  // namespace grille::kernels

@@ -1,0 +1,14 @@
+// Root mean square layer normalisation.
+#pragma once
+
+#include "grille/base/matrix_view.h"
+
+namespace grille::kernels {
+
+// y = round(x / sqrt(mean(x^2) + eps)) * weight, by rows: the division in fp32, then rounded to x's dtype,
+// then multiplied, as Hugging Face's LlamaRMSNorm (arXiv 1910.07467).
+// x, y: [m, h] float32, bfloat16 or float16, same shape; y may be x. weight: [h].
+// Throws Error{kInvalidArgument} on mismatch.
+void rms_norm(const ConstMatrixView& x, const float* weight, float eps, const MatrixView& y);
+
+}  // namespace grille::kernels

@@ -1,0 +1,128 @@
+// rms_norm, silu_mul and rope against their definitions.
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "grille/base/error.h"
+#include "grille/kernels/reference_values.h"
+#include "grille/kernels/rms_norm.h"
+#include "grille/kernels/rope.h"
+#include "grille/kernels/silu_mul.h"
+
+namespace grille::kernels {
+namespace {
+
+constexpr DType kFloatTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+
+struct Matrix {
+  std::vector<std::byte> data;
+  DType dtype;
+  std::int64_t rows, cols, stride;
+
+  Matrix(DType type, std::int64_t r, std::int64_t c, std::uint32_t seed, float size = 1.0f)
+      : data(static_cast<std::size_t>(r * (c + 3)) * dtype_size(type)),
+        dtype(type),
+        rows(r),
+        cols(c),
+        stride(c + 3) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    for (std::int64_t i = 0; i < rows * stride; ++i) {
+      set_reference_value(dtype, data.data(), i, size * normal(random));
+    }
+  }
+  MatrixView view() { return {data.data(), dtype, rows, cols, stride}; }
+  double at(std::int64_t i, std::int64_t j) const {
+    return reference_value(dtype, data.data(), i * stride + j);
+  }
+};
+
+double rounded(DType dtype, double value) {
+  std::uint32_t memory = 0;
+  set_reference_value(dtype, &memory, 0, static_cast<float>(value));
+  return reference_value(dtype, &memory, 0);
+}
+
+// A unit in the last place of the dtype, relative.
+double unit(DType dtype) {
+  return dtype == DType::kFloat32 ? 0x1p-23 : dtype == DType::kFloat16 ? 0x1p-10 : 0x1p-7;
+}
+
+TEST(PerIsaRmsNorm, MatchesLlamaRmsNorm) {
+  for (DType dtype : kFloatTypes) {
+    for (std::int64_t cols : {1, 5, 16, 64, 577}) {
+      Matrix x(dtype, 3, cols, 1, 3.0f), y(dtype, 3, cols, 2), weight(DType::kFloat32, 1, cols, 3);
+      const auto* w = reinterpret_cast<const float*>(weight.data.data());
+      rms_norm(x.view(), w, 1e-5f, y.view());
+      for (std::int64_t i = 0; i < 3; ++i) {
+        double squares = 0.0;
+        for (std::int64_t j = 0; j < cols; ++j) squares += x.at(i, j) * x.at(i, j);
+        const double factor = 1.0 / std::sqrt(squares / static_cast<double>(cols) + 1e-5);
+        for (std::int64_t j = 0; j < cols; ++j) {
+          const double expected = rounded(dtype, rounded(dtype, x.at(i, j) * factor) * w[j]);
+          // Two roundings to the dtype, each of which may go the other way, on a factor good to cols
+          // roundings.
+          const double relative = 2.0 * unit(dtype) + static_cast<double>(cols + 4) * 0x1p-24;
+          ASSERT_LE(std::fabs(y.at(i, j) - expected), relative * std::fabs(expected) + 0x1p-24);
+        }
+      }
+    }
+  }
+}
+
+TEST(PerIsaSiluMul, MatchesDefinitionAlsoForLargeGates) {
+  for (DType dtype : kFloatTypes) {
+    for (float size : {1.0f, 60.0f}) {
+      Matrix gate(dtype, 4, 53, 1, size), up(dtype, 4, 53, 2), y(dtype, 4, 53, 3);
+      silu_mul(gate.view(), up.view(), y.view());
+      for (std::int64_t i = 0; i < 4; ++i) {
+        for (std::int64_t j = 0; j < 53; ++j) {
+          const double g = gate.at(i, j);
+          const double expected = g / (1.0 + std::exp(-g)) * up.at(i, j);
+          // exp is good to 2 units, the rest is 4 roundings; tiny results may underflow.
+          ASSERT_LE(std::fabs(y.at(i, j) - expected),
+                    (unit(dtype) + 8 * 0x1p-24) * std::fabs(expected) + 0x1p-24)
+              << g;
+        }
+      }
+    }
+  }
+}
+
+TEST(PerIsaRope, RotatesHalves) {
+  for (DType dtype : kFloatTypes) {
+    for (std::int64_t head_dim : {2, 8, 64, 80}) {
+      const std::int64_t half = head_dim / 2;
+      Matrix x(dtype, 5, 3 * head_dim, 1);
+      const Matrix before = x;
+      std::vector<float> cos, sin;
+      for (std::int64_t i = 0; i < 5 * half; ++i) {
+        cos.push_back(std::cos(0.37f * static_cast<float>(i)));
+        sin.push_back(std::sin(0.37f * static_cast<float>(i)));
+      }
+      rope(x.view(), head_dim, cos.data(), sin.data());
+      for (std::int64_t t = 0; t < 5; ++t) {
+        for (std::int64_t j = 0; j < 3 * head_dim; ++j) {
+          const std::int64_t i = j % head_dim % half;
+          const double c = cos[t * half + i], s = sin[t * half + i];
+          const double expected = j % head_dim < half ? before.at(t, j) * c - before.at(t, j + half) * s
+                                                      : before.at(t, j) * c + before.at(t, j - half) * s;
+          // Products of magnitude up to 5 may cancel.
+          ASSERT_LE(std::fabs(x.at(t, j) - expected), unit(dtype) * std::fabs(expected) + 10.0 * 0x1p-23);
+        }
+      }
+    }
+  }
+}
+
+TEST(Rope, RefusesOddHeads) {
+  Matrix x(DType::kFloat32, 1, 9, 1);
+  const float table[8] = {};
+  EXPECT_THROW(rope(x.view(), 3, table, table), Error);
+  EXPECT_THROW(rope(x.view(), 2, table, table), Error);
+}
+
+}  // namespace
+}  // namespace grille::kernels

@@ -1,0 +1,28 @@
+#include "grille/kernels/silu_mul.h"
+
+#include <algorithm>
+
+#include "grille/base/error.h"
+#include "grille/base/parallel.h"
+#include "grille/kernels/cpu/row_kernels.h"
+
+namespace grille::kernels {
+
+void silu_mul(const ConstMatrixView& gate, const ConstMatrixView& up, const MatrixView& y) {
+  const auto same = [&](const ConstMatrixView& v) {
+    return v.rows == gate.rows && v.cols == gate.cols && v.dtype == gate.dtype;
+  };
+  check(same(up) && same(y), ErrorCode::kInvalidArgument,
+        "silu_mul: gate is {} [{}, {}], up {} [{}, {}], y {} [{}, {}]", dtype_name(gate.dtype), gate.rows,
+        gate.cols, dtype_name(up.dtype), up.rows, up.cols, dtype_name(y.dtype), y.rows, y.cols);
+  const RowKernels& kernels = row_kernels();
+  constexpr std::int64_t kElementsPerThread = 16 * 1024;
+  const std::int64_t grain = kElementsPerThread / std::max<std::int64_t>(gate.cols, 1) + 1;
+  parallel_for(gate.rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      kernels.silu_mul(gate.dtype, gate.row(i), up.row(i), gate.cols, y.row(i));
+    }
+  });
+}
+
+}  // namespace grille::kernels

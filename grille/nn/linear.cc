@@ -1,0 +1,115 @@
+#include "grille/nn/linear.h"
+
+#include <algorithm>
+#include <array>
+
+#include <ATen/ops/empty.h>
+
+#include "grille/base/error.h"
+#include "grille/kernels/matmul.h"
+#include "grille/kernels/quantize_fp8_rows.h"
+#include "grille/tensors/views.h"
+
+namespace grille::nn {
+namespace {
+
+std::vector<std::int64_t> output_shape(const at::Tensor& x, std::int64_t features) {
+  std::vector<std::int64_t> shape(x.sizes().begin(), x.sizes().end());
+  shape.back() = features;
+  return shape;
+}
+
+const float* float_data(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr;
+}
+
+// The token side of a product: x itself, or x rounded to FP8 with a scale per token.
+struct PreparedTokens {
+  at::Tensor values;
+  at::Tensor scales;
+  kernels::MatmulTokens tokens;
+
+  PreparedTokens(const at::Tensor& x, Activations activations) {
+    const MatrixView view = tensors::matrix_view(x);
+    tokens.x = view;
+    if (activations == Activations::kFull) return;
+    values = at::empty({view.rows, view.cols}, x.options().dtype(at::kFloat8_e4m3fn));
+    scales = at::empty({view.rows}, x.options().dtype(at::kFloat));
+    const MatrixView rounded = tensors::matrix_view(values);
+    kernels::quantize_fp8_rows(view, rounded, scales.mutable_data_ptr<float>());
+    tokens = {rounded, scales.const_data_ptr<float>()};
+  }
+};
+
+}  // namespace
+
+void Linear::forward_add(const at::Tensor& x, at::Tensor& hidden) const { hidden.add_(forward(x)); }
+
+WeightLinear::WeightLinear(tensors::Weight weight, at::Tensor bias, Activations activations)
+    : weight_(std::move(weight)), bias_(std::move(bias)), activations_(activations) {
+  check(activations == Activations::kFull || weight_.quantized(), ErrorCode::kInvalidArgument,
+        "linear: activations are rounded to FP8 only for an FP8 weight");
+  check(!bias_.defined() || bias_.numel() == weight_.rows, ErrorCode::kInvalidArgument,
+        "linear: expected a bias of {} values", weight_.rows);
+  if (weight_.quantized()) scale_ = weight_.scale.to(at::kFloat).contiguous();
+}
+
+std::unique_ptr<WeightLinear> WeightLinear::with_weight(tensors::Weight weight) const {
+  check(weight.rows == weight_.rows && weight.cols == weight_.cols, ErrorCode::kInvalidArgument,
+        "linear: expected a weight of [{}, {}], got [{}, {}]", weight_.rows, weight_.cols, weight.rows,
+        weight.cols);
+  const Activations activations = weight.quantized() ? activations_ : Activations::kFull;
+  return std::make_unique<WeightLinear>(std::move(weight), bias_, activations);
+}
+
+kernels::AnyWeight WeightLinear::kernel_weight() const {
+  if (weight_.format == tensors::WeightFormat::kTwoFour) {
+    return kernels::TwoFourWeight{tensors::two_four_view(weight_), float_data(scale_), float_data(bias_)};
+  }
+  return kernels::DenseWeight{tensors::matrix_view(weight_.values), float_data(scale_), float_data(bias_)};
+}
+
+at::Tensor WeightLinear::forward_as(const at::Tensor& x, at::ScalarType dtype) const {
+  at::Tensor y = at::empty(output_shape(x, weight_.rows), x.options().dtype(dtype));
+  const PreparedTokens prepared(x, activations_);
+  const kernels::AnyWeight weight = kernel_weight();
+  const kernels::MatmulOutput output{tensors::matrix_view(y)};
+  kernels::matmul_grouped(prepared.tokens, {&weight, 1}, {&output, 1});
+  return y;
+}
+
+at::Tensor WeightLinear::forward(const at::Tensor& x) const { return forward_as(x, x.scalar_type()); }
+
+void WeightLinear::forward_add(const at::Tensor& x, at::Tensor& hidden) const {
+  const PreparedTokens prepared(x, activations_);
+  const kernels::AnyWeight weight = kernel_weight();
+  const kernels::MatmulOutput output{tensors::matrix_view(hidden), /*accumulate=*/true};
+  kernels::matmul_grouped(prepared.tokens, {&weight, 1}, {&output, 1});
+}
+
+std::vector<at::Tensor> forward_shared(const at::Tensor& x, std::span<const Linear* const> linears) {
+  std::vector<const WeightLinear*> fixed;
+  for (const Linear* linear : linears) {
+    const auto* weight_linear = dynamic_cast<const WeightLinear*>(linear);
+    if (weight_linear == nullptr) break;
+    if (!fixed.empty() && weight_linear->activations_ != fixed.front()->activations_) break;
+    fixed.push_back(weight_linear);
+  }
+  std::vector<at::Tensor> results;
+  if (fixed.size() != linears.size()) {
+    for (const Linear* linear : linears) results.push_back(linear->forward(x));
+    return results;
+  }
+  const PreparedTokens prepared(x, fixed.front()->activations_);
+  std::vector<kernels::AnyWeight> weights;
+  std::vector<kernels::MatmulOutput> outputs;
+  for (const WeightLinear* linear : fixed) {
+    results.push_back(at::empty(output_shape(x, linear->weight_.rows), x.options()));
+    weights.push_back(linear->kernel_weight());
+    outputs.push_back({tensors::matrix_view(results.back())});
+  }
+  kernels::matmul_grouped(prepared.tokens, weights, outputs);
+  return results;
+}
+
+}  // namespace grille::nn
