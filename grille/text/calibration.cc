@@ -82,7 +82,7 @@ class DocumentEncoder {
 
   Ids encode(const Document& document, const fs::path& file) {
     Ids ids;
-    if (document.messages_json.empty()) {
+    if (document.conversation.empty()) {
       ids = tokenizer_.encode(document.text);
     } else {
       ids = tokenizer_.encode(render(document, file), /*add_special_tokens=*/false);
@@ -105,7 +105,7 @@ class DocumentEncoder {
     options.now->tm_wday = 5;
     options.now->tm_yday = 207;
     try {
-      return template_->render(nlohmann::ordered_json::parse(document.messages_json), options);
+      return template_->render_object(document.conversation, options);
     } catch (const Error& error) {
       fail(error.code(), "{}: line {}: {}", file.string(), document.line, error.what());
     }

@@ -1,7 +1,7 @@
 //! The chat template behind `grille_text_template_*`: minijinja set up as transformers sets up Jinja2.
 
 use crate::abi::{bytes_in, guarded, on_deep_stack, text_in, Buffer, Bytes, Failure, Status};
-use crate::{budget, guard, methods, python};
+use crate::{budget, guard, methods, python, source_limits};
 use minijinja::machinery::{make_string_output, parse, CodeGenerator, Instructions, Vm, WhitespaceConfig};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
@@ -173,11 +173,13 @@ fn compile(source: &str) -> Result<Handle, Failure> {
         )));
     }
     let owned: Box<str> = without_generation_tags(source).into_boxed_str();
+    let whitespace =
+        WhitespaceConfig { keep_trailing_newline: false, lstrip_blocks: true, trim_blocks: true };
+    source_limits::check(&owned, whitespace)
+        .map_err(|(line, what)| Failure::corrupt(format!("line {line}: {what}")))?;
     // SAFETY: the text lives in a box that the handle keeps until after the instructions are dropped;
     // moving the box does not move the text.
     let text: &'static str = unsafe { &*(owned.as_ref() as *const str) };
-    let whitespace =
-        WhitespaceConfig { keep_trailing_newline: false, lstrip_blocks: true, trim_blocks: true };
     let tree = parse(text, "chat_template", SyntaxConfig::default(), whitespace)
         .map_err(|e| failure(&e, Status::Corrupt))?;
     let mut generator = CodeGenerator::new("chat_template", text);

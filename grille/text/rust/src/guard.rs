@@ -26,9 +26,6 @@ const COMPARE: [(&str, &str); 7] = [
     ("grille.ge", "a >= b"),
     ("grille.in", "a in b"),
 ];
-const ARITHMETIC: [(&str, &str); 4] =
-    [(ADD, "a + b"), (MULTIPLY, "a * b"), (REMAINDER, "a % b"), (SLICE, "a[b:c:d]")];
-
 /// Filters that write a value out or compare all that is inside: they cost what the whole value weighs.
 const DEEP_FILTERS: &[&str] = &[
     "capitalize", "dictsort", "e", "escape", "format", "groupby", "lines", "lower", "max", "min", "pprint",
@@ -171,6 +168,9 @@ fn names() -> &'static HashMap<(bool, &'static str), &'static str> {
     })
 }
 
+/// Filters of text: Jinja2 gives them `str(value)`, minijinja its own form of it.
+const TEXT_FILTERS: &[&str] = &["capitalize", "lower", "title", "trim", "upper"];
+
 fn apply(state: &State, name: &'static str, args: &[Value]) -> Result<Value, Error> {
     // map(attribute=…) only selects; map("upper") writes every item.
     let selects = name == "map" && args.get(1).and_then(Value::as_str).is_none();
@@ -182,7 +182,13 @@ fn apply(state: &State, name: &'static str, args: &[Value]) -> Result<Value, Err
     if name == "format" {
         methods::check_format(args.first().and_then(Value::as_str).unwrap_or_default())?;
     }
-    state.apply_filter(name, args)
+    match args.split_first() {
+        Some((value, rest)) if TEXT_FILTERS.contains(&name) && value.as_str().is_none() => {
+            let text = Value::from(python::str(value)?);
+            state.apply_filter(name, &[&[text], rest].concat())
+        }
+        _ => state.apply_filter(name, args),
+    }
 }
 
 /// Registers the functions that `rewrite` calls.
@@ -211,7 +217,6 @@ pub fn install(env: &mut Environment<'static>) {
             env.add_function(function, move |state: &State, args: Rest<Value>| apply(state, name, &args));
         }
     }
-    debug_assert_eq!(ARITHMETIC.len(), 4);
 }
 
 /// Raw text that costs no more than the instruction itself is emitted as it is.

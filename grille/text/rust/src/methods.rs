@@ -35,10 +35,11 @@ fn charge_replace(text: &str, from: &str, to: &str) -> Result<(), Error> {
     charge((text.len() as u64).saturating_add(count as u64 * to.len() as u64))
 }
 
-pub fn replace(value: &Value, from: &Value, to: &Value) -> Result<Value, Error> {
+/// Jinja2's `replace(s, old, new, count=None)`.
+pub fn replace(value: &Value, from: &Value, to: &Value, count: Option<usize>) -> Result<Value, Error> {
     let (text, from, to) = (python::str(value)?, python::str(from)?, python::str(to)?);
     charge_replace(&text, &from, &to)?;
-    Ok(Value::from(text.replace(&from, &to)))
+    Ok(Value::from(text.replacen(&from, &to, count.unwrap_or(usize::MAX))))
 }
 
 /// Jinja2's `join(value, d="", attribute=None)`.
