@@ -74,7 +74,7 @@ class HeaderReader {
     if (count > left()) {
       fail(ErrorCode::kCorruptData,
            "{}: ends at byte {}, in the middle of {} at byte {}: truncated or corrupt", name_, file_.size(),
-           what, position_);
+           quote_name(what), position_);
     }
     const auto bytes = file_.subspan(position_, count);
     position_ += count;
@@ -119,11 +119,12 @@ class HeaderReader {
     const std::size_t begin = position_;
     if (size > 0) {
       check(value.count <= left() / size, ErrorCode::kCorruptData,
-            "{}: {} claims {} values of {} bytes, {} are left", name_, key, value.count, size, left());
+            "{}: {} claims {} values of {} bytes, {} are left", name_, quote_name(key), value.count, size,
+            left());
       take_bytes(value.count * size, key);
     } else if (value.type == GgufValueType::kString) {
       check(value.count <= left() / 8, ErrorCode::kCorruptData, "{}: {} claims {} strings in {} bytes", name_,
-            key, value.count, left());
+            quote_name(key), value.count, left());
       skip_strings(value.count, key);
     } else {
       fail(value.type == GgufValueType::kArray ? ErrorCode::kUnsupported : ErrorCode::kCorruptData,

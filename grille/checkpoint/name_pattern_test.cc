@@ -11,7 +11,7 @@
 namespace grille::checkpoint {
 namespace {
 
-// Expected results are those of Python's re.match (tests/python/test_compressed_tensors.py compares more).
+// Expected results are those of Python's re.match (tests/test_compressed_tensors.py compares more).
 TEST(NamePattern, MatchesAsPythonDoes) {
   struct Case {
     const char* pattern;

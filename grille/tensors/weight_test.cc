@@ -95,7 +95,7 @@ TEST(Weight, AThirdNonZeroIsAnErrorThatNamesItsPlaceAndValues) {
   for (int j = 0; j < 3; ++j) dense.mutable_data_ptr<float>()[2 * 16 + 8 + j] = static_cast<float>(j + 1);
   EXPECT_EQ(
       message_of([&] { two_four_from_dense(dense, "layer.q"); }),
-      "layer.q: row 2, group 2 (columns 8 to 11) holds 1, 2, 3, 0: 2:4 allows two non-zeros, all finite");
+      "layer.q: row 2, group 2 (columns 8 to 11): weights 1, 2, 3, 0: 2:4 allows two that are not zero");
 }
 
 TEST(Weight, NanAndInfinityAreErrors) {
