@@ -146,7 +146,8 @@ TEST(GgmlVocabulary, SentencePieceMergesFollowFromTheScores) {
   std::set<std::string> file_set;
   const TokenIds ids = [&] {
     TokenIds all;
-    for (std::size_t id = 0; id < v.tokens.size(); ++id) all.emplace(v.tokens[id], static_cast<std::int64_t>(id));
+    for (std::size_t id = 0; id < v.tokens.size(); ++id)
+      all.emplace(v.tokens[id], static_cast<std::int64_t>(id));
     return all;
   }();
   float last = std::numeric_limits<float>::infinity();
