@@ -47,12 +47,15 @@ void add_token_windows(const Tokenizer& tokenizer, const fs::path& file, std::in
   const Ids ids = read_token_file(file);
   const auto have = static_cast<std::int64_t>(ids.size());
   check(have / context >= samples, ErrorCode::kInvalidArgument,
-        "{}: {} tokens make {} windows of {}, {} are needed: give more data, or a smaller --samples or --context",
+        "{}: {} tokens make {} windows of {}, {} are needed: give more data, or a smaller --samples or "
+        "--context",
         file.string(), have, have / context, context, samples);
-  const auto too_large = std::find_if(ids.begin(), ids.end(), [&](auto id) { return id >= tokenizer.end_id(); });
+  const auto too_large =
+      std::find_if(ids.begin(), ids.end(), [&](auto id) { return id >= tokenizer.end_id(); });
   check(too_large == ids.end(), ErrorCode::kInvalidArgument,
-        "{}: token {} is {}, but this model's tokenizer ends at {}: the file is for another model", file.string(),
-        too_large - ids.begin(), too_large == ids.end() ? 0 : *too_large, tokenizer.end_id() - 1);
+        "{}: token {} is {}, but this model's tokenizer ends at {}: the file is for another model",
+        file.string(), too_large - ids.begin(), too_large == ids.end() ? 0 : *too_large,
+        tokenizer.end_id() - 1);
   for (std::int64_t i = 0; i < samples; ++i) add_whole_window(ids, i * context, context, windows);
 }
 
@@ -62,10 +65,11 @@ void add_text_windows(const Tokenizer& tokenizer, const fs::path& file, std::int
   const auto have = static_cast<std::int64_t>(ids.size());
   // Windows may overlap, but data that holds fewer distinct tokens than one window is none.
   check(have >= context, ErrorCode::kInvalidArgument,
-        "{}: {} tokens are fewer than one window of {}: give more text, or a smaller --context", file.string(), have,
-        context);
+        "{}: {} tokens are fewer than one window of {}: give more text, or a smaller --context",
+        file.string(), have, context);
   for (std::int64_t i = 0; i < samples; ++i) {
-    const auto begin = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(have - context + 1)));
+    const auto begin =
+        static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(have - context + 1)));
     add_whole_window(ids, begin, context, windows);
   }
 }
@@ -73,7 +77,8 @@ void add_text_windows(const Tokenizer& tokenizer, const fs::path& file, std::int
 // One document's ids, at most `context` of them.
 class DocumentEncoder {
  public:
-  DocumentEncoder(const Tokenizer& tokenizer, std::int64_t context) : tokenizer_(tokenizer), context_(context) {}
+  DocumentEncoder(const Tokenizer& tokenizer, std::int64_t context)
+      : tokenizer_(tokenizer), context_(context) {}
 
   Ids encode(const Document& document, const fs::path& file) {
     Ids ids;
@@ -166,7 +171,8 @@ CalibrationData read_calibration(const Tokenizer& tokenizer, const CalibrationOp
       add_text_windows(tokenizer, file, share, options.context, random, data.windows);
     }
   }
-  for (const CalibrationWindow& window : data.windows) data.tokens += static_cast<std::int64_t>(window.ids.size());
+  for (const CalibrationWindow& window : data.windows)
+    data.tokens += static_cast<std::int64_t>(window.ids.size());
   data.sha256 = digest(options.files);
   return data;
 }

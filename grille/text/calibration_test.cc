@@ -40,7 +40,8 @@ TEST(Calibration, TokenFilesGiveConsecutiveWindows) {
   EXPECT_EQ(data.sha256, sha256_of_file(file));
   const std::string message = error_in({{file}, 3, 3, 0});
   EXPECT_NE(message.find("7 tokens"), std::string::npos) << message;
-  EXPECT_NE(error_in({{folder.write("d.u16", u16({1, 300, 2}))}, 1, 3, 0}).find("token 1 is 300"), std::string::npos);
+  EXPECT_NE(error_in({{folder.write("d.u16", u16({1, 300, 2}))}, 1, 3, 0}).find("token 1 is 300"),
+            std::string::npos);
 }
 
 TEST(Calibration, SharedCalibrationIdsAreTheirWindows) {

@@ -20,7 +20,8 @@ struct FreeTemplate {
 
 // dump() recurses, so depth is looked at first, without recursing deeper than allowed.
 void check_depth(const Json& value, int left) {
-  check(left > 0, ErrorCode::kInvalidArgument, "chat template: messages are nested more than {} deep", kMaxDepth);
+  check(left > 0, ErrorCode::kInvalidArgument, "chat template: messages are nested more than {} deep",
+        kMaxDepth);
   if (!value.is_structured()) return;
   for (const Json& item : value) check_depth(item, left - 1);
 }
@@ -52,7 +53,7 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string bos_token, std::
   grille_text_bytes error{};
   const auto status = grille_text_template_new(source.data(), source.size(), &handle, &error);
   state->handle.reset(handle);
-  check_status(status, error, "chat template", /*panic_is_corrupt=*/true);
+  check_status(status, error, "chat template");
   state->bos_token = std::move(bos_token);
   state->eos_token = std::move(eos_token);
   state_ = std::move(state);
@@ -61,7 +62,8 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string bos_token, std::
 ChatTemplate ChatTemplate::of(const Tokenizer& tokenizer, std::string_view name) {
   const std::string source = tokenizer.chat_template(name);
   check(!source.empty(), ErrorCode::kUnsupported,
-        "this model has no chat template ('{}'): use plain completion, or give it a chat_template.jinja", name);
+        "this model has no chat template ('{}'): use plain completion, or give it a chat_template.jinja",
+        name);
   return ChatTemplate(source, tokenizer.config().bos_token, tokenizer.config().eos_token);
 }
 
@@ -72,7 +74,8 @@ std::string ChatTemplate::render(const Json& messages, const ChatOptions& option
 }
 
 std::string ChatTemplate::render_object(std::string_view conversation, const ChatOptions& options) const {
-  check(options.variables.is_object(), ErrorCode::kInvalidArgument, "chat template: variables must be an object");
+  check(options.variables.is_object(), ErrorCode::kInvalidArgument,
+        "chat template: variables must be an object");
   check_depth(options.variables, kMaxDepth);
   // Objects are joined as text (the last of equal members counts): a tree of a large one would be slow.
   const std::size_t open = conversation.find('{');

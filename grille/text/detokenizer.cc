@@ -41,7 +41,8 @@ std::string Detokenizer::push_byte(std::int32_t id, std::uint8_t byte) {
   if (scan.state == Utf8State::kIncomplete) return "";
   if (scan.state == Utf8State::kInvalid) {
     // The last byte begins a new character, or is none itself; those before it are not one.
-    const bool begins = bytes_.size() > 1 && scan_utf8(bytes_.substr(bytes_.size() - 1)).state != Utf8State::kInvalid;
+    const bool begins =
+        bytes_.size() > 1 && scan_utf8(bytes_.substr(bytes_.size() - 1)).state != Utf8State::kInvalid;
     if (!begins) return flush_bytes();
     byte_ids_.pop_back();
     bytes_.pop_back();

@@ -19,7 +19,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-enum TokenType : std::int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+enum TokenType : std::int32_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6
+};
 
 constexpr std::size_t kMaxTokens = std::size_t{1} << 24;
 
@@ -28,7 +35,8 @@ Json split(const char* pattern) {
 }
 
 Json byte_level(bool use_regex) {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
+  return {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
 }
 
 Json sequence(const char* key, Json items) { return {{"type", "Sequence"}, {key, std::move(items)}}; }
@@ -54,24 +62,26 @@ const std::vector<PreTokenizer>& pre_tokenizers() {
       {{"smollm"},
        sequence("pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}}, byte_level(true)})},
       {{"llama-bpe", "llama3", "llama-v3"},
-       sequence("pretokenizers",
-                {split(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
-                       R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"),
-                 byte_level(false)}),
-       false, true, true},
+       sequence("pretokenizers", {split(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+                                        R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"),
+                                  byte_level(false)}),
+       false,
+       true,
+       true},
       {{"qwen2"},
-       sequence("pretokenizers",
-                {split(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
-                       R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"),
-                 byte_level(false)}),
+       sequence("pretokenizers", {split(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+                                        R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"),
+                                  byte_level(false)}),
        true},
       {{"tekken"},
-       sequence("pretokenizers",
-                {split(R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
-                       R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}|)"
-                       R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"),
-                 byte_level(false)}),
-       false, true},
+       sequence(
+           "pretokenizers",
+           {split(R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+                  R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}|)"
+                  R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"),
+            byte_level(false)}),
+       false,
+       true},
   };
   return *kAll;
 }
@@ -85,7 +95,8 @@ const PreTokenizer& pre_tokenizer_of(const GgmlVocabulary& v) {
     }
   }
   fail(ErrorCode::kUnsupported,
-       "GGUF tokenizer: tokenizer.ggml.pre is '{}', known are {}: convert the model with its own tokenizer.json",
+       "GGUF tokenizer: tokenizer.ggml.pre is '{}', known are {}: convert the model with its own "
+       "tokenizer.json",
        v.pre, known);
 }
 
@@ -97,16 +108,16 @@ class Checked {
           "GGUF tokenizer: tokenizer.ggml.model is '{}', known are gpt2, llama", v.model);
     const std::size_t count = v.tokens.size();
     check(count > 0, ErrorCode::kCorruptData, "GGUF tokenizer: tokenizer.ggml.tokens is missing or empty");
-    check(count <= kMaxTokens, ErrorCode::kCorruptData, "GGUF tokenizer: {} tokens, at most {} are read", count,
-          kMaxTokens);
+    check(count <= kMaxTokens, ErrorCode::kCorruptData, "GGUF tokenizer: {} tokens, at most {} are read",
+          count, kMaxTokens);
     check_length("token_type", v.token_types.size());
     check_length("scores", v.scores.size());
     ids_.reserve(count);
     for (std::size_t id = 0; id < count; ++id) {
       check(is_utf8(v.tokens[id]), ErrorCode::kCorruptData, "GGUF tokenizer: token {} is not UTF-8", id);
       const auto [other, added] = ids_.emplace(v.tokens[id], static_cast<std::int64_t>(id));
-      check(added, ErrorCode::kCorruptData, "GGUF tokenizer: tokens {} and {} are both '{}'", other->second, id,
-            v.tokens[id]);
+      check(added, ErrorCode::kCorruptData, "GGUF tokenizer: tokens {} and {} are both '{}'", other->second,
+            id, v.tokens[id]);
     }
     for (const float score : v.scores) {
       check(std::isfinite(score), ErrorCode::kCorruptData, "GGUF tokenizer: a score is {}", score);
@@ -152,28 +163,34 @@ Json added_tokens(const GgmlVocabulary& v) {
     const bool special = type == kControl || type == kUnknown || same(v.bos_id) || same(v.eos_id) ||
                          same(v.eot_id) || (v.model == "llama" && same(v.unk_id));
     if (!special && type != kUserDefined) continue;
-    added.push_back({{"id", id}, {"content", v.tokens[id]}, {"single_word", false}, {"lstrip", false},
-                     {"rstrip", false}, {"normalized", false}, {"special", special}});
+    added.push_back({{"id", id},
+                     {"content", v.tokens[id]},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", special}});
   }
   return added;
 }
 
 Json gpt2_merges(const GgmlVocabulary& v, const TokenIds& ids) {
-  check(!v.merges.empty(), ErrorCode::kCorruptData, "GGUF tokenizer: tokenizer.ggml.merges is missing or empty");
+  check(!v.merges.empty(), ErrorCode::kCorruptData,
+        "GGUF tokenizer: tokenizer.ggml.merges is missing or empty");
   Json merges = Json::array();
   std::string joined;
   for (std::size_t i = 0; i < v.merges.size(); ++i) {
     const std::string_view merge = v.merges[i];
     // A token may be a space, so the first byte never separates.
     const std::size_t space = merge.find(' ', 1);
-    check(is_utf8(merge) && space != std::string_view::npos && space + 1 < merge.size(), ErrorCode::kCorruptData,
-          "GGUF tokenizer: merge {} is not two tokens with a space between", i);
+    check(is_utf8(merge) && space != std::string_view::npos && space + 1 < merge.size(),
+          ErrorCode::kCorruptData, "GGUF tokenizer: merge {} is not two tokens with a space between", i);
     const std::string_view left = merge.substr(0, space);
     const std::string_view right = merge.substr(space + 1);
     joined = std::string(left) + std::string(right);
     for (const std::string_view token : {left, right, std::string_view(joined)}) {
-      check(ids.contains(token), ErrorCode::kCorruptData, "GGUF tokenizer: merge {} ('{}') needs '{}', which is no token",
-            i, merge, token);
+      check(ids.contains(token), ErrorCode::kCorruptData,
+            "GGUF tokenizer: merge {} ('{}') needs '{}', which is no token", i, merge, token);
     }
     merges.push_back({left, right});
   }
@@ -181,9 +198,11 @@ Json gpt2_merges(const GgmlVocabulary& v, const TokenIds& ids) {
 }
 
 Json sentencepiece_merge_list(const GgmlVocabulary& v, const TokenIds& ids) {
-  check(!v.scores.empty(), ErrorCode::kCorruptData, "GGUF tokenizer: tokenizer.ggml.scores is missing or empty");
+  check(!v.scores.empty(), ErrorCode::kCorruptData,
+        "GGUF tokenizer: tokenizer.ggml.scores is missing or empty");
   Json merges = Json::array();
-  for (const auto& [left, right] : sentencepiece_merges(v.tokens, v.scores, ids)) merges.push_back({left, right});
+  for (const auto& [left, right] : sentencepiece_merges(v.tokens, v.scores, ids))
+    merges.push_back({left, right});
   return merges;
 }
 
@@ -214,11 +233,17 @@ Json byte_level_parts(const GgmlVocabulary& v, const Checked& checked) {
   Json parts;
   parts["normalizer"] = pre.nfc ? Json{{"type", "NFC"}} : Json();
   parts["pre_tokenizer"] = pre.pre_tokenizer;
-  if (prefixes_space(v) && pre.pre_tokenizer["type"] == "ByteLevel") parts["pre_tokenizer"]["add_prefix_space"] = true;
+  if (prefixes_space(v) && pre.pre_tokenizer["type"] == "ByteLevel")
+    parts["pre_tokenizer"]["add_prefix_space"] = true;
   parts["decoder"] = byte_level(true);
-  parts["model"] = {{"type", "BPE"},         {"dropout", nullptr},       {"unk_token", nullptr},
-                    {"continuing_subword_prefix", nullptr},              {"end_of_word_suffix", nullptr},
-                    {"fuse_unk", false},     {"byte_fallback", false},   {"ignore_merges", pre.ignore_merges},
+  parts["model"] = {{"type", "BPE"},
+                    {"dropout", nullptr},
+                    {"unk_token", nullptr},
+                    {"continuing_subword_prefix", nullptr},
+                    {"end_of_word_suffix", nullptr},
+                    {"fuse_unk", false},
+                    {"byte_fallback", false},
+                    {"ignore_merges", pre.ignore_merges},
                     {"merges", gpt2_merges(v, checked.ids())}};
   return parts;
 }
@@ -236,9 +261,14 @@ Json sentencepiece_parts(const GgmlVocabulary& v, const Checked& checked) {
   parts["normalizer"] = sequence("normalizers", std::move(normalizers));
   parts["pre_tokenizer"] = nullptr;
   parts["decoder"] = sequence("decoders", std::move(decoders));
-  parts["model"] = {{"type", "BPE"},      {"dropout", nullptr},     {"unk_token", unk.empty() ? Json() : Json(unk)},
-                    {"continuing_subword_prefix", nullptr},         {"end_of_word_suffix", nullptr},
-                    {"fuse_unk", true},   {"byte_fallback", true},  {"ignore_merges", false},
+  parts["model"] = {{"type", "BPE"},
+                    {"dropout", nullptr},
+                    {"unk_token", unk.empty() ? Json() : Json(unk)},
+                    {"continuing_subword_prefix", nullptr},
+                    {"end_of_word_suffix", nullptr},
+                    {"fuse_unk", true},
+                    {"byte_fallback", true},
+                    {"ignore_merges", false},
                     {"merges", sentencepiece_merge_list(v, checked.ids())}};
   return parts;
 }
@@ -289,7 +319,8 @@ std::string tokenizer_config_json(const GgmlVocabulary& vocabulary) {
   config["add_eos_token"] = adds_eos(vocabulary);
   config["clean_up_tokenization_spaces"] = false;
   if (!vocabulary.chat_template.empty()) {
-    check(is_utf8(vocabulary.chat_template), ErrorCode::kCorruptData, "GGUF tokenizer: the chat template is not UTF-8");
+    check(is_utf8(vocabulary.chat_template), ErrorCode::kCorruptData,
+          "GGUF tokenizer: the chat template is not UTF-8");
     config["chat_template"] = vocabulary.chat_template;
   }
   return config.dump(2) + "\n";

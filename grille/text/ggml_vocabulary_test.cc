@@ -23,7 +23,8 @@ GgmlVocabulary from_hugging_face(const std::string& name, const std::string& mod
   v.model = model;
   v.pre = pre;
   std::size_t count = 0;
-  for (const auto& [token, id] : file["model"]["vocab"].items()) count = std::max(count, id.get<std::size_t>() + 1);
+  for (const auto& [token, id] : file["model"]["vocab"].items())
+    count = std::max(count, id.get<std::size_t>() + 1);
   for (const auto& token : file["added_tokens"]) count = std::max(count, token["id"].get<std::size_t>() + 1);
   v.tokens.resize(count);
   v.token_types.assign(count, 1);
@@ -87,7 +88,8 @@ TEST(GgmlVocabulary, SmolLm2HasTheModelsOwnIds) {
   const Tokenizer tokenizer = tokenizer_of(v);
   const auto expected = shared_json("models/smollm2-135m/expected.json");
   for (const auto& prompt : expected["prompts"]) {
-    EXPECT_EQ(tokenizer.encode(prompt["text"].get<std::string>()), prompt["ids"].get<Ids>()) << prompt["name"];
+    EXPECT_EQ(tokenizer.encode(prompt["text"].get<std::string>()), prompt["ids"].get<Ids>())
+        << prompt["name"];
   }
   const std::string raw = read_file(shared_data() / "wikitext-2/wiki.test.raw");
   EXPECT_EQ(tokenizer.encode(join_hf_wikitext(raw)).size(), 304978u);
@@ -113,14 +115,16 @@ TEST_P(GgmlVocabularyOf, GivesTheIdsOfTheModelsOwnTokenizer) {
   const Tokenizer tokenizer = tokenizer_of(v);
   const std::string raw = read_file(shared_data() / "wikitext-2/wiki.test.raw");
   EXPECT_EQ(tokenizer.encode(raw), own.encode(raw));
-  const std::string hard = "a\u0301 ② 12345 I'LL don't\r\n\r\n  x\t\tÀÉ 你好！🚀🚀 <s> <|im_start|> fooBAR--==>>\n\n\n 3.14  ";
+  const std::string hard =
+      "a\u0301 ② 12345 I'LL don't\r\n\r\n  x\t\tÀÉ 你好！🚀🚀 <s> <|im_start|> fooBAR--==>>\n\n\n 3.14  ";
   const Ids ids = own.encode(hard);
   EXPECT_EQ(tokenizer.encode(hard), ids);
   EXPECT_EQ(tokenizer.decode(ids), own.decode(ids));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GgmlVocabularyOf,
-                         ::testing::Values(Agreement{"gpt2", "gpt2", "gpt-2"}, Agreement{"llama-3.1", "gpt2", "llama-bpe"},
+                         ::testing::Values(Agreement{"gpt2", "gpt2", "gpt-2"},
+                                           Agreement{"llama-3.1", "gpt2", "llama-bpe"},
                                            Agreement{"qwen3", "gpt2", "qwen2"}));
 
 TEST(GgmlVocabulary, SentencePieceMergesFollowFromTheScores) {
@@ -142,7 +146,8 @@ TEST(GgmlVocabulary, SentencePieceMergesFollowFromTheScores) {
   std::set<std::string> file_set;
   const TokenIds ids = [&] {
     TokenIds all;
-    for (std::size_t id = 0; id < v.tokens.size(); ++id) all.emplace(v.tokens[id], static_cast<std::int64_t>(id));
+    for (std::size_t id = 0; id < v.tokens.size(); ++id)
+      all.emplace(v.tokens[id], static_cast<std::int64_t>(id));
     return all;
   }();
   float last = std::numeric_limits<float>::infinity();
@@ -187,7 +192,8 @@ TEST(GgmlVocabulary, TheWrittenDirectoryLoadsAgain) {
 TEST(GgmlVocabulary, TheDefaultPreTokenizerCutsThreeDigitsAndPunctuation) {
   GgmlVocabulary v = byte_vocabulary();
   v.pre = "";
-  EXPECT_EQ(tokenizer_of(v).encode("the low.. 12345"), tokenizer_of(byte_vocabulary()).encode("the low.. 12345"));
+  EXPECT_EQ(tokenizer_of(v).encode("the low.. 12345"),
+            tokenizer_of(byte_vocabulary()).encode("the low.. 12345"));
 }
 
 TEST(GgmlVocabulary, UnknownKindsListTheKnownOnes) {
@@ -197,7 +203,8 @@ TEST(GgmlVocabulary, UnknownKindsListTheKnownOnes) {
   EXPECT_NE(message.find("llama-bpe"), std::string::npos) << message;
   EXPECT_NE(message.find("smollm"), std::string::npos) << message;
   v.model = "rwkv";
-  EXPECT_NE(error_of([&] { tokenizer_json(v); }, ErrorCode::kUnsupported).find("gpt2, llama"), std::string::npos);
+  EXPECT_NE(error_of([&] { tokenizer_json(v); }, ErrorCode::kUnsupported).find("gpt2, llama"),
+            std::string::npos);
 }
 
 TEST(GgmlVocabulary, ContradictionsAreErrors) {
@@ -215,12 +222,23 @@ TEST(GgmlVocabulary, ContradictionsAreErrors) {
   bad([](auto& v) { v.tokens[5] = v.tokens[6]; }, "tokens 5 and 6");
   bad([](auto& v) { v.merges[1] = "th zz"; }, "'zz', which is no token");
   bad([](auto& v) { v.merges[1] = "a b"; }, "'ab', which is no token");
-  for (const char* merge : {"", "a", "a ", " a", "\xff a"}) bad([&](auto& v) { v.merges[0] = merge; }, "merge 0");
+  for (const char* merge : {"", "a", "a ", " a", "\xff a"})
+    bad([&](auto& v) { v.merges[0] = merge; }, "merge 0");
   bad([](auto& v) { v.bos_id = 263; }, "is 263");
   bad([](auto& v) { v.eos_id = -1; }, "is -1");
   bad([](auto& v) { v.model = "llama"; }, "scores is missing");
-  bad([](auto& v) { v.model = "llama"; v.scores.assign(v.tokens.size(), std::nanf("")); }, "a score is");
-  bad([](auto& v) { v.model = "llama"; v.scores.assign(v.tokens.size(), 0); v.tokens[9] = std::string(5000, 'a'); },
+  bad(
+      [](auto& v) {
+        v.model = "llama";
+        v.scores.assign(v.tokens.size(), std::nanf(""));
+      },
+      "a score is");
+  bad(
+      [](auto& v) {
+        v.model = "llama";
+        v.scores.assign(v.tokens.size(), 0);
+        v.tokens[9] = std::string(5000, 'a');
+      },
       "token 9 has 5000 bytes");
 }
 

@@ -46,9 +46,10 @@ std::vector<std::pair<std::string_view, std::string_view>> sentencepiece_merges(
       merges.push_back({left->first, right->first, left->second, right->second, scores[id], left_characters,
                         characters - left_characters});
     }
-    std::sort(merges.begin() + static_cast<std::ptrdiff_t>(first), merges.end(), [](const Merge& a, const Merge& b) {
-      return std::tie(a.left_id, a.right_id) < std::tie(b.left_id, b.right_id);
-    });
+    std::sort(merges.begin() + static_cast<std::ptrdiff_t>(first), merges.end(),
+              [](const Merge& a, const Merge& b) {
+                return std::tie(a.left_id, a.right_id) < std::tie(b.left_id, b.right_id);
+              });
   }
   std::stable_sort(merges.begin(), merges.end(), [](const Merge& a, const Merge& b) {
     return std::tie(a.score, a.left_characters, a.right_characters) >

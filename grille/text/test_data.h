@@ -27,7 +27,7 @@ inline fs::path shared_data() {
   return fs::path(GRILLE_SOURCE_DIR) / "../shared/data";
 }
 
-#define GRILLE_NEEDS_SHARED_DATA()                                                      \
+#define GRILLE_NEEDS_SHARED_DATA()                                                     \
   if (!std::filesystem::exists(::grille::text::testing::shared_data() / "tokenizers")) \
   GTEST_SKIP() << "needs the shared test data (../shared/data or GRILLE_SHARED_DATA)"
 
@@ -37,7 +37,8 @@ inline std::string read_gzip(const fs::path& file) {
   check(in != nullptr, ErrorCode::kNotFound, "{}: cannot be opened", file.string());
   std::string bytes;
   char piece[1 << 16];
-  for (int got = 0; (got = gzread(in, piece, sizeof piece)) > 0;) bytes.append(piece, static_cast<std::size_t>(got));
+  for (int got = 0; (got = gzread(in, piece, sizeof piece)) > 0;)
+    bytes.append(piece, static_cast<std::size_t>(got));
   gzclose(in);
   return bytes;
 }

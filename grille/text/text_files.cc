@@ -16,8 +16,7 @@ namespace fs = std::filesystem;
 std::string read_file(const fs::path& file) {
   std::error_code none;
   check(fs::exists(file, none), ErrorCode::kNotFound, "{}: no such file", file.string());
-  check(!fs::is_directory(file, none), ErrorCode::kNotFound, "{}: is a directory, not a file",
-        file.string());
+  check(!fs::is_directory(file, none), ErrorCode::kNotFound, "{}: is a directory, not a file", file.string());
   std::ifstream in(file, std::ios::binary);
   check(in.good(), ErrorCode::kNotFound, "{}: cannot be opened", file.string());
   std::string bytes;
@@ -61,7 +60,8 @@ using Json = nlohmann::json;
 
 Document read_document(std::string_view line, const fs::path& file, std::int64_t number) {
   const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  check(object.is_object(), ErrorCode::kCorruptData, "{}: line {} is not a JSON object", file.string(), number);
+  check(object.is_object(), ErrorCode::kCorruptData, "{}: line {} is not a JSON object", file.string(),
+        number);
   Document document;
   document.line = number;
   if (const auto text = object.find("text"); text != object.end() && text->is_string()) {
@@ -105,8 +105,8 @@ std::vector<std::int32_t> read_token_file(const fs::path& file) {
     for (std::size_t b = 0; b < width; ++b) {
       id |= std::uint32_t{static_cast<std::uint8_t>(bytes[i * width + b])} << (8 * b);
     }
-    check(id <= std::numeric_limits<std::int32_t>::max(), ErrorCode::kCorruptData, "{}: id {} at {} is too large",
-          file.string(), id, i);
+    check(id <= std::numeric_limits<std::int32_t>::max(), ErrorCode::kCorruptData,
+          "{}: id {} at {} is too large", file.string(), id, i);
     ids[i] = static_cast<std::int32_t>(id);
   }
   return ids;

@@ -25,7 +25,7 @@ std::string join_hf_wikitext(std::string_view text);
 struct Document {
   std::string text;
   std::string conversation;  // the line, an object with `messages`; "" when the document is a text
-  std::int64_t line = 0;      // from 1
+  std::int64_t line = 0;     // from 1
 };
 
 // One document a line; blank lines are skipped. Throws Error{kCorruptData} naming file and line for a

@@ -68,9 +68,9 @@ struct Tokenizer::State {
     }
     grille_text_bytes text{};
     grille_text_bytes error{};
-    const auto status = grille_text_tokenizer_decode(
-        handle.get(), reinterpret_cast<const std::uint32_t*>(ids.data()), ids.size(), skip_special_tokens,
-        &text, &error);
+    const auto status =
+        grille_text_tokenizer_decode(handle.get(), reinterpret_cast<const std::uint32_t*>(ids.data()),
+                                     ids.size(), skip_special_tokens, &text, &error);
     check_status(status, error, kSubject);
     return take(text);
   }
@@ -110,7 +110,7 @@ Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, TokenizerConfig 
   const auto status =
       grille_text_tokenizer_new(tokenizer_json.data(), tokenizer_json.size(), &handle, &error);
   state->handle.reset(handle);
-  check_status(status, error, "tokenizer.json", /*panic_is_corrupt=*/true);
+  check_status(status, error, "tokenizer.json");
 
   std::uint64_t tokens = 0;
   std::uint64_t end_id = 0;
@@ -163,8 +163,8 @@ std::optional<std::string> Tokenizer::id_to_token(std::int32_t id) const {
   grille_text_bytes token{};
   grille_text_bytes error{};
   int found = 0;
-  const auto status = grille_text_tokenizer_id_to_token(
-      state_->handle.get(), static_cast<std::uint32_t>(id), &token, &found, &error);
+  const auto status = grille_text_tokenizer_id_to_token(state_->handle.get(), static_cast<std::uint32_t>(id),
+                                                        &token, &found, &error);
   check_status(status, error, kSubject);
   std::string text = take(token);
   if (!found) return std::nullopt;
@@ -175,8 +175,8 @@ bool Tokenizer::is_special(std::int32_t id) const {
   if (id < 0) return false;
   grille_text_bytes error{};
   int special = 0;
-  const auto status = grille_text_tokenizer_is_special(state_->handle.get(),
-                                                       static_cast<std::uint32_t>(id), &special, &error);
+  const auto status = grille_text_tokenizer_is_special(state_->handle.get(), static_cast<std::uint32_t>(id),
+                                                       &special, &error);
   check_status(status, error, kSubject);
   return special != 0;
 }

@@ -64,9 +64,11 @@ TEST(Tokenizer, TheConfigurationDecidesAboutBosAndEos) {
 
 TEST(Tokenizer, StoredTruncationAndPaddingAreOff) {
   auto json = nlohmann::json::parse(tokenizer_json(byte_vocabulary()));
-  json["truncation"] = {{"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
-  json["padding"] = {{"strategy", {{"Fixed", 9}}}, {"direction", "Right"}, {"pad_to_multiple_of", nullptr},
-                     {"pad_id", 0}, {"pad_type_id", 0}, {"pad_token", "!"}};
+  json["truncation"] = {
+      {"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  json["padding"] = {
+      {"strategy", {{"Fixed", 9}}}, {"direction", "Right"}, {"pad_to_multiple_of", nullptr}, {"pad_id", 0},
+      {"pad_type_id", 0},           {"pad_token", "!"}};
   EXPECT_EQ(Tokenizer::from_json(json.dump(), byte_config()).encode("abcd"), (Ids{'a', 'b', 'c', 'd'}));
 }
 
@@ -86,7 +88,8 @@ TEST(Tokenizer, BadArgumentsAreErrors) {
   EXPECT_EQ(tokenizer.decode({}), "");
   TokenizerConfig config;
   config.bos_token = "<absent>";
-  EXPECT_NE(error_of([&] { byte_tokenizer(config); }, ErrorCode::kCorruptData).find("<absent>"), std::string::npos);
+  EXPECT_NE(error_of([&] { byte_tokenizer(config); }, ErrorCode::kCorruptData).find("<absent>"),
+            std::string::npos);
 }
 
 TEST(TokenizerDirectory, ReadsEveryFormOfTheFiles) {
@@ -94,7 +97,8 @@ TEST(TokenizerDirectory, ReadsEveryFormOfTheFiles) {
   folder.write("tokenizer.json", tokenizer_json(byte_vocabulary()));
   EXPECT_EQ(Tokenizer::from_directory(folder.path()).bos_id(), std::nullopt);
 
-  folder.write("special_tokens_map.json", R"({"bos_token": {"content": "<s>", "lstrip": false}, "eos_token": "<s>"})");
+  folder.write("special_tokens_map.json",
+               R"({"bos_token": {"content": "<s>", "lstrip": false}, "eos_token": "<s>"})");
   folder.write("tokenizer_config.json", R"({"eos_token": "</s>", "pad_token": null, "add_bos_token": true,
       "chat_template": [{"name": "default", "template": "D"}, {"name": "tool_use", "template": "T"}]})");
   folder.write("generation_config.json", R"({"eos_token_id": [262, 257]})");
@@ -129,13 +133,15 @@ TEST(TokenizerDirectory, WrongFilesAreNamed) {
   for (const char* config : {"[", "[1]", R"({"bos_token": 3})", R"({"bos_token": {"content": 1}})",
                              R"({"chat_template": 1})", R"({"chat_template": [{"name": "x"}]})"}) {
     folder.write("tokenizer_config.json", config);
-    EXPECT_NE(error_of(load, ErrorCode::kCorruptData).find("tokenizer_config.json"), std::string::npos) << config;
+    EXPECT_NE(error_of(load, ErrorCode::kCorruptData).find("tokenizer_config.json"), std::string::npos)
+        << config;
   }
   folder.write("tokenizer_config.json", "{}");
-  for (const char* config : {R"({"eos_token_id": "x"})", R"({"eos_token_id": [1, -1]})", R"({"eos_token_id": 1e30})",
-                             R"({"eos_token_id": 99999999999})"}) {
+  for (const char* config : {R"({"eos_token_id": "x"})", R"({"eos_token_id": [1, -1]})",
+                             R"({"eos_token_id": 1e30})", R"({"eos_token_id": 99999999999})"}) {
     folder.write("generation_config.json", config);
-    EXPECT_NE(error_of(load, ErrorCode::kCorruptData).find("generation_config.json"), std::string::npos) << config;
+    EXPECT_NE(error_of(load, ErrorCode::kCorruptData).find("generation_config.json"), std::string::npos)
+        << config;
   }
 }
 
@@ -190,8 +196,10 @@ TEST(TokenizerHostile, SettingsThatPanicBelowAreErrors) {
   const std::vector<std::string> files = {
       with("normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "/////w=="})"),
       with("pre_tokenizer", R"({"type": "FixedLength", "length": 0})"),
-      with("pre_tokenizer", R"({"type": "Split", "pattern": {"Regex": "(((("}, "behavior": "Isolated", "invert": false})"),
-      with("truncation", R"({"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 9})"),
+      with("pre_tokenizer",
+           R"({"type": "Split", "pattern": {"Regex": "(((("}, "behavior": "Isolated", "invert": false})"),
+      with("truncation",
+           R"({"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 9})"),
       with("decoder", R"({"type": "Strip", "content": " ", "start": 999999, "stop": 999999})"),
       with("model", R"({"type": "BPE", "vocab": {"a": 4294967295}, "merges": []})"),
       with("model", R"({"type": "BPE", "vocab": {}, "merges": ["a b"]})"),

@@ -31,7 +31,8 @@ class LlamaCppVectors : public ::testing::TestWithParam<LlamaCppCase> {};
 
 TEST_P(LlamaCppVectors, EncodesToTheSameIds) {
   GRILLE_NEEDS_SHARED_DATA();
-  const fs::path base = shared_data() / "tokenizers/vectors/llama.cpp" / ("ggml-vocab-" + GetParam().file + ".gguf");
+  const fs::path base =
+      shared_data() / "tokenizers/vectors/llama.cpp" / ("ggml-vocab-" + GetParam().file + ".gguf");
   auto texts = split(read_file(base.string() + ".inp"), "\n__ggml_vocab_test__\n");
   const auto lines = split(read_file(base.string() + ".out"), "\n");
   const Tokenizer& tokenizer = shared_tokenizer(GetParam().tokenizer);
@@ -43,12 +44,14 @@ TEST_P(LlamaCppVectors, EncodesToTheSameIds) {
     std::istringstream line(lines[i]);
     Ids expected;
     for (std::int32_t id; line >> id;) expected.push_back(id);
-    EXPECT_EQ(tokenizer.encode(texts[i], false), expected) << GetParam().file << " case " << i << ": " << texts[i];
+    EXPECT_EQ(tokenizer.encode(texts[i], false), expected)
+        << GetParam().file << " case " << i << ": " << texts[i];
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LlamaCppVectors,
-                         ::testing::Values(LlamaCppCase{"llama-bpe", "llama-3.1"}, LlamaCppCase{"llama-spm", "llama-2"},
+                         ::testing::Values(LlamaCppCase{"llama-bpe", "llama-3.1"},
+                                           LlamaCppCase{"llama-spm", "llama-2"},
                                            LlamaCppCase{"qwen2", "qwen3"}, LlamaCppCase{"gpt-2", "gpt2"},
                                            LlamaCppCase{"gemma-4", "gemma-3"}));
 
@@ -56,8 +59,8 @@ INSTANTIATE_TEST_SUITE_P(All, LlamaCppVectors,
 // configuration asks for it. grille's decode gives what the ids say.
 std::string clean_up(std::string text) {
   const std::vector<std::pair<std::string, std::string>> rules = {
-      {" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"},
-      {" 've", "'ve"}, {" 're", "'re"}};
+      {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
+      {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [from, to] : rules) {
     for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
       text.replace(at, from.size(), to);
@@ -74,8 +77,9 @@ TEST(TransformersJsVectors, EncodeAndDecodeAgree) {
     if (!test.contains("use_with") || !test["use_with"].is_string()) continue;
     const std::string name = test["use_with"];
     const Tokenizer& tokenizer = shared_tokenizer(name);
-    const auto config = nlohmann::json::parse(read_gzip(
-        shared_data() / "tokenizers" / name / (name == "gemma-3" ? "tokenizer_config.json.gz" : "tokenizer_config.json")));
+    const auto config = nlohmann::json::parse(
+        read_gzip(shared_data() / "tokenizers" / name /
+                  (name == "gemma-3" ? "tokenizer_config.json.gz" : "tokenizer_config.json")));
     const bool cleans = config.value("clean_up_tokenization_spaces", false);
     const bool special = test.value("add_special_tokens", true);
     for (const auto& [label, one] : test["cases"].items()) {
@@ -92,14 +96,16 @@ TEST(TransformersJsVectors, EncodeAndDecodeAgree) {
 
 TEST(SwiftTransformersVectors, LongFrenchTextEncodesToTheSameIds) {
   GRILLE_NEEDS_SHARED_DATA();
-  const std::vector<std::pair<std::string, std::string>> files = {
-      {"gpt2_encoded_tokens.json", "gpt2"}, {"llama_encoded.json", "llama-2"}, {"llama_3.2_encoded.json", "llama-3.1"}};
+  const std::vector<std::pair<std::string, std::string>> files = {{"gpt2_encoded_tokens.json", "gpt2"},
+                                                                  {"llama_encoded.json", "llama-2"},
+                                                                  {"llama_3.2_encoded.json", "llama-3.1"}};
   for (const auto& [file, name] : files) {
     const auto vector = shared_json("tokenizers/vectors/swift-transformers/" + file);
     const Ids expected = vector["token_ids"].get<Ids>();
     const Tokenizer& tokenizer = shared_tokenizer(name);
     const std::string text = vector["text"];
-    EXPECT_TRUE(tokenizer.encode(text, true) == expected || tokenizer.encode(text, false) == expected) << file;
+    EXPECT_TRUE(tokenizer.encode(text, true) == expected || tokenizer.encode(text, false) == expected)
+        << file;
   }
 }
 
@@ -113,7 +119,8 @@ TEST(WikiTextVectors, WholeFilesGiveTheKnownIds) {
     for (const auto& [form, expected] : forms.items()) {
       const Ids ids = shared_tokenizer(name).encode(form == "joined" ? join_hf_wikitext(raw) : raw);
       EXPECT_EQ(ids.size(), expected["tokens"].get<std::size_t>()) << name << " " << form;
-      const std::string_view bytes(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(std::int32_t));
+      const std::string_view bytes(reinterpret_cast<const char*>(ids.data()),
+                                   ids.size() * sizeof(std::int32_t));
       EXPECT_EQ(sha256_hex(bytes), expected["sha256_u32le"].get<std::string>()) << name << " " << form;
     }
   }
