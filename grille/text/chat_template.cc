@@ -53,7 +53,7 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string bos_token, std::
   grille_text_bytes error{};
   const auto status = grille_text_template_new(source.data(), source.size(), &handle, &error);
   state->handle.reset(handle);
-  check_status(status, error, "chat template", /*panic_is_corrupt=*/true);
+  check_status(status, error, "chat template");
   state->bos_token = std::move(bos_token);
   state->eos_token = std::move(eos_token);
   state_ = std::move(state);

@@ -47,12 +47,20 @@ impl Tag {
 
 /// `Err((line, what))` when the source goes beyond a limit. Syntax errors are left to the parser.
 pub fn check(source: &str, whitespace: WhitespaceConfig) -> Result<(), (usize, String)> {
-    let mut tag = Tag { product: 1.0, ..Tag::default() };
+    let mut tag = Tag {
+        product: 1.0,
+        ..Tag::default()
+    };
     let mut total = 0.0;
     for item in tokenize(source, false, SyntaxConfig::default(), whitespace) {
         let Ok((token, span)) = item else { break };
         match token {
-            Token::VariableStart | Token::BlockStart => tag = Tag { product: 1.0, ..Tag::default() },
+            Token::VariableStart | Token::BlockStart => {
+                tag = Tag {
+                    product: 1.0,
+                    ..Tag::default()
+                }
+            }
             Token::VariableEnd | Token::BlockEnd => {
                 total += tag.size();
                 if total > MAX_CONSTANT {
