@@ -3,8 +3,8 @@
 
 #include "cli/model_options.h"
 #include "grille/base/error.h"
-#include "grille/engine/text_generator.h"
 #include "grille/evaluate/perplexity.h"
+#include "grille/text/document_encoder.h"
 #include "grille/text/text_files.h"
 
 namespace grille::cli {
@@ -30,14 +30,12 @@ std::vector<std::int32_t> read_text(const PerplexityCommand& options, const text
   return ids;
 }
 
-std::vector<std::vector<std::int32_t>> read_documents(const std::string& file,
-                                                      const text::Tokenizer& tokenizer) {
+std::vector<std::vector<std::int32_t>> read_documents(const std::string& file, const text::Tokenizer& tokenizer,
+                                                      std::int64_t context) {
+  text::DocumentEncoder encoder(tokenizer, context);
   std::vector<std::vector<std::int32_t>> documents;
   for (const text::Document& document : text::read_documents(file)) {
-    documents.push_back(
-        document.messages_json.empty()
-            ? tokenizer.encode(document.text, /*add_special_tokens=*/true)
-            : engine::encode_chat(tokenizer, nlohmann::ordered_json::parse(document.messages_json)));
+    documents.push_back(encoder.encode(document, file));
   }
   return documents;
 }
@@ -55,7 +53,7 @@ nlohmann::json run(const PerplexityCommand& options, const CommandContext& conte
   const evaluate::PerplexityResult result =
       options.documents.empty()
           ? evaluate::perplexity(loaded.decoder, read_text(options, tokenizer), perplexity, context.progress)
-          : evaluate::document_perplexity(loaded.decoder, read_documents(options.documents, tokenizer),
+          : evaluate::document_perplexity(loaded.decoder, read_documents(options.documents, tokenizer, perplexity.context),
                                           perplexity, context.progress);
   if (!context.options.json) {
     std::cout << fmt::format("perplexity {:.4f}", result.perplexity);

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "grille/base/error.h"
-#include "grille/text/chat_template.h"
 #include "grille/text/sha256.h"
+#include "grille/text/document_encoder.h"
 #include "grille/text/text_files.h"
 
 namespace grille::text {
@@ -73,48 +73,6 @@ void add_text_windows(const Tokenizer& tokenizer, const fs::path& file, std::int
     add_whole_window(ids, begin, context, windows);
   }
 }
-
-// One document's ids, at most `context` of them.
-class DocumentEncoder {
- public:
-  DocumentEncoder(const Tokenizer& tokenizer, std::int64_t context)
-      : tokenizer_(tokenizer), context_(context) {}
-
-  Ids encode(const Document& document, const fs::path& file) {
-    Ids ids;
-    if (document.messages_json.empty()) {
-      ids = tokenizer_.encode(document.text);
-    } else {
-      ids = tokenizer_.encode(render(document, file), /*add_special_tokens=*/false);
-    }
-    if (static_cast<std::int64_t>(ids.size()) > context_) ids.resize(static_cast<std::size_t>(context_));
-    return ids;
-  }
-
- private:
-  // The template writes its own special tokens.
-  std::string render(const Document& document, const fs::path& file) {
-    if (!template_) template_ = ChatTemplate::of(tokenizer_);
-    ChatOptions options;
-    options.add_generation_prompt = false;
-    // A fixed day, so that calibration is repeatable: 26 July 2024, Llama 3.1's own default.
-    options.now = std::tm{};
-    options.now->tm_year = 124;
-    options.now->tm_mon = 6;
-    options.now->tm_mday = 26;
-    options.now->tm_wday = 5;
-    options.now->tm_yday = 207;
-    try {
-      return template_->render(nlohmann::ordered_json::parse(document.messages_json), options);
-    } catch (const Error& error) {
-      fail(error.code(), "{}: line {}: {}", file.string(), document.line, error.what());
-    }
-  }
-
-  const Tokenizer& tokenizer_;
-  std::int64_t context_;
-  std::optional<ChatTemplate> template_;
-};
 
 // Documents in the file's order fill a window while they fit; one that does not opens the next.
 void add_document_windows(const Tokenizer& tokenizer, const fs::path& file, std::int64_t samples,

@@ -26,6 +26,8 @@ void check_depth(const Json& value, int left) {
   for (const Json& item : value) check_depth(item, left - 1);
 }
 
+std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 std::tm local_time() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -51,7 +53,7 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string bos_token, std::
   grille_text_bytes error{};
   const auto status = grille_text_template_new(source.data(), source.size(), &handle, &error);
   state->handle.reset(handle);
-  check_status(status, error, "chat template", /*panic_is_corrupt=*/true);
+  check_status(status, error, "chat template");
   state->bos_token = std::move(bos_token);
   state->eos_token = std::move(eos_token);
   state_ = std::move(state);
@@ -67,18 +69,32 @@ ChatTemplate ChatTemplate::of(const Tokenizer& tokenizer, std::string_view name)
 
 std::string ChatTemplate::render(const Json& messages, const ChatOptions& options) const {
   check(messages.is_array(), ErrorCode::kInvalidArgument, "chat template: messages must be a list");
+  check_depth(messages, kMaxDepth);
+  return render_object(dump({{"messages", messages}}), options);
+}
+
+std::string ChatTemplate::render_object(std::string_view conversation, const ChatOptions& options) const {
   check(options.variables.is_object(), ErrorCode::kInvalidArgument,
         "chat template: variables must be an object");
-  Json variables = Json::object();
-  variables["messages"] = messages;
-  variables["tools"] = nullptr;
-  variables["documents"] = nullptr;
-  variables["add_generation_prompt"] = options.add_generation_prompt;
-  variables["bos_token"] = state_->bos_token;
-  variables["eos_token"] = state_->eos_token;
-  variables.update(options.variables);
-  check_depth(variables, kMaxDepth);
-  const std::string json = variables.dump(-1, ' ', false, Json::error_handler_t::replace);
+  check_depth(options.variables, kMaxDepth);
+  // Objects are joined as text (the last of equal members counts): a tree of a large one would be slow.
+  const std::size_t open = conversation.find('{');
+  const std::size_t close = conversation.rfind('}');
+  check(open != std::string_view::npos && close != std::string_view::npos && open < close,
+        ErrorCode::kInvalidArgument, "chat template: a conversation must be a JSON object");
+  const std::string defaults = dump({{"tools", nullptr},
+                                     {"documents", nullptr},
+                                     {"add_generation_prompt", options.add_generation_prompt},
+                                     {"bos_token", state_->bos_token},
+                                     {"eos_token", state_->eos_token}});
+  std::string json = defaults.substr(0, defaults.size() - 1);
+  const auto append = [&](std::string_view members) {
+    if (members.find_first_not_of(" \t\r\n") != std::string_view::npos) json.append(",").append(members);
+  };
+  append(conversation.substr(open + 1, close - open - 1));
+  const std::string given = dump(options.variables);
+  append(std::string_view(given).substr(1, given.size() - 2));
+  json += "}";
 
   std::tm now = options.now.value_or(local_time());
   grille_text_bytes text{};

@@ -35,6 +35,10 @@ class ChatTemplate {
   // The template that the model's files name. Throws Error{kUnsupported} when there is none.
   static ChatTemplate of(const Tokenizer& tokenizer, std::string_view name = "default");
 
+  // A conversation as one JSON object, {"messages": […], "tools": […], …}, taken as it is: every member
+  // is a variable. For lines of files, whose objects may be large. Throws as the other render.
+  std::string render_object(std::string_view conversation, const ChatOptions& options = {}) const;
+
   // `messages`: a list of {"role", "content", …}. Key order matters to templates that print an object:
   // parse requests as ordered_json. Throws Error{kInvalidArgument}: "chat template: line 3: …", or the
   // template's own words when it calls raise_exception.

@@ -23,16 +23,12 @@ std::vector<std::int32_t> take(grille_text_ids ids) {
                        : std::vector<std::int32_t>(ids.data, ids.data + ids.size);
 }
 
-void check_status(grille_text_status status, grille_text_bytes error, std::string_view subject,
-                  bool panic_is_corrupt) {
+void check_status(grille_text_status status, grille_text_bytes error, std::string_view subject) {
   const std::string message = take(error);
-  switch (status) {
-    case GRILLE_TEXT_OK: return;
-    case GRILLE_TEXT_CORRUPT: fail(ErrorCode::kCorruptData, "{}: {}", subject, message);
-    case GRILLE_TEXT_INVALID: fail(ErrorCode::kInvalidArgument, "{}: {}", subject, message);
-    case GRILLE_TEXT_PANIC: break;
-  }
-  fail(panic_is_corrupt ? ErrorCode::kCorruptData : ErrorCode::kInternal, "{}: {}", subject, message);
+  if (status == GRILLE_TEXT_OK) return;
+  const ErrorCode code =
+      status == GRILLE_TEXT_INVALID ? ErrorCode::kInvalidArgument : ErrorCode::kCorruptData;
+  fail(code, "{}: {}", subject, message);
 }
 
 }  // namespace grille::text

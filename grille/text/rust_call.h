@@ -14,10 +14,9 @@ namespace grille::text {
 std::string take(grille_text_bytes bytes);
 std::vector<std::int32_t> take(grille_text_ids ids);
 
-// Throws Error with "<subject>: <message>" unless status is OK; frees `error`. A corrupt tokenizer or
-// template is kCorruptData, a bad argument or an error raised by a template kInvalidArgument. A panic
-// while a file is being read is the file's fault; `panic_is_corrupt` says so.
-void check_status(grille_text_status status, grille_text_bytes error, std::string_view subject,
-                  bool panic_is_corrupt = false);
+// Throws Error with "<subject>: <message>" unless status is OK; frees `error`. A bad argument, or an
+// error that a template raises, is kInvalidArgument. A corrupt tokenizer or template is kCorruptData, and
+// so is a panic: what these libraries do not expect comes out of such a file.
+void check_status(grille_text_status status, grille_text_bytes error, std::string_view subject);
 
 }  // namespace grille::text

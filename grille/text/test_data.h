@@ -43,8 +43,8 @@ inline std::string read_gzip(const fs::path& file) {
   return bytes;
 }
 
-inline nlohmann::ordered_json shared_json(const std::string& name) {
-  return nlohmann::ordered_json::parse(read_gzip(shared_data() / name));
+inline nlohmann::json shared_json(const std::string& name) {
+  return nlohmann::json::parse(read_gzip(shared_data() / name));
 }
 
 // A folder that lives as long as the object.

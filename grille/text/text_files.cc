@@ -71,7 +71,7 @@ Document read_document(std::string_view line, const fs::path& file, std::int64_t
   const auto messages = object.find("messages");
   check(messages != object.end() && messages->is_array() && !messages->empty(), ErrorCode::kCorruptData,
         "{}: line {} has neither a string 'text' nor a list 'messages'", file.string(), number);
-  document.messages_json = messages->dump(-1, ' ', false, Json::error_handler_t::replace);
+  document.conversation = line;
   return document;
 }
 

@@ -21,11 +21,11 @@ std::string read_text_file(const std::filesystem::path& file);
 // row, any other row keeps its newline.
 std::string join_hf_wikitext(std::string_view text);
 
-// One document of a JSONL file: `text`, or `messages` to be rendered by the model's chat template.
+// One document of a JSONL file: `text`, or a conversation for the model's chat template.
 struct Document {
   std::string text;
-  std::string messages_json;  // "" when the document is a text
-  std::int64_t line = 0;      // from 1
+  std::string conversation;  // the line, an object with `messages`; "" when the document is a text
+  std::int64_t line = 0;     // from 1
 };
 
 // One document a line; blank lines are skipped. Throws Error{kCorruptData} naming file and line for a

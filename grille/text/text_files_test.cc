@@ -65,7 +65,7 @@ TEST(TextFiles, DocumentsAreTextsOrMessages) {
                                                      "{\"id\": 1, \"messages\": [{\"role\": \"user\"}]}"));
   ASSERT_EQ(documents.size(), 2u);
   EXPECT_EQ(documents[0].text, "a\nb");
-  EXPECT_EQ(documents[1].messages_json, R"([{"role":"user"}])");
+  EXPECT_EQ(documents[1].conversation, R"({"id": 1, "messages": [{"role": "user"}]})");
   EXPECT_EQ(documents[1].line, 3);
   for (const char* bad : {"[1]", "{\"text\": 1}", "{\"messages\": []}", "{\"text\"", "x"}) {
     const fs::path file = folder.write("bad.jsonl", std::string("{\"text\": \"\"}\n") + bad);

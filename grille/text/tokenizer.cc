@@ -110,7 +110,7 @@ Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, TokenizerConfig 
   const auto status =
       grille_text_tokenizer_new(tokenizer_json.data(), tokenizer_json.size(), &handle, &error);
   state->handle.reset(handle);
-  check_status(status, error, "tokenizer.json", /*panic_is_corrupt=*/true);
+  check_status(status, error, "tokenizer.json");
 
   std::uint64_t tokens = 0;
   std::uint64_t end_id = 0;

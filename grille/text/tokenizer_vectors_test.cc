@@ -33,9 +33,11 @@ TEST_P(LlamaCppVectors, EncodesToTheSameIds) {
   GRILLE_NEEDS_SHARED_DATA();
   const fs::path base =
       shared_data() / "tokenizers/vectors/llama.cpp" / ("ggml-vocab-" + GetParam().file + ".gguf");
-  const auto texts = split(read_file(base.string() + ".inp"), "\n__ggml_vocab_test__\n");
+  auto texts = split(read_file(base.string() + ".inp"), "\n__ggml_vocab_test__\n");
   const auto lines = split(read_file(base.string() + ".out"), "\n");
   const Tokenizer& tokenizer = shared_tokenizer(GetParam().tokenizer);
+  // Most files end in a separator.
+  if (texts.back().empty()) texts.pop_back();
   ASSERT_EQ(texts.size(), 46u);
   ASSERT_GE(lines.size(), texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {

@@ -23,6 +23,9 @@ struct RowSegment {
   const W* values[kRowGroup];
   const std::uint8_t* mask[kRowGroup];
   std::int64_t steps;
+  // From here to the same place in the next 4 rows, in bytes.
+  std::int64_t next_values;
+  std::int64_t next_mask;
 };
 
 // Rows of a stored weight. The last, partial step is copied out and padded with zeros.
@@ -31,6 +34,7 @@ class StreamedRows {
  public:
   using Segment = RowSegment<W>;
   static constexpr int kSegments = 2;
+  static constexpr bool kDecoded = false;
   static constexpr int kStepValues = kTwoFour ? C::kStep / 2 : C::kStep;
 
   // Rows past the last one repeat it: their sums are dropped.
@@ -38,6 +42,8 @@ class StreamedRows {
     const std::int64_t whole = job.k / C::kStep;
     const std::int64_t left = job.k % C::kStep;
     main_.steps = whole;
+    main_.next_values = tail_.next_values = kRowGroup * job.value_row_bytes;
+    main_.next_mask = tail_.next_mask = kRowGroup * job.mask_row_bytes;
     tail_.steps = left > 0 ? 1 : 0;
     for (std::int64_t r = 0; r < kRowGroup; ++r) {
       const std::int64_t source = std::min(row + r, job.n - 1);
@@ -55,6 +61,13 @@ class StreamedRows {
     } else {
       C::decode(s.values[row] + step * kStepValues, out);
     }
+  }
+
+  // A row is too short for the hardware to learn that it is read in order before it ends, so the same step of
+  // the next 4 rows is asked for here.
+  static void prefetch(const Segment& s, std::int64_t row, std::int64_t step) {
+    Simd::prefetch(reinterpret_cast<const std::byte*>(s.values[row] + step * kStepValues) + s.next_values);
+    if constexpr (kTwoFour) Simd::prefetch(s.mask[row] + step * (C::kStep / 8) + s.next_mask);
   }
 
  private:
@@ -87,17 +100,45 @@ class PanelRows {
     std::int64_t steps;
   };
   static constexpr int kSegments = 1;
+  static constexpr bool kDecoded = true;
 
   PanelRows(const typename C::Element* group, std::int64_t steps) : segment_{group, steps} {}
   const Segment& segment(int) const { return segment_; }
-  static void load(const Segment& s, std::int64_t row, std::int64_t step, typename C::In* out) {
-    const typename C::Element* p = s.data + (step * kRowGroup + row) * C::kStep;
-    for (int v = 0; v < C::kVectors; ++v) out[v] = C::load(p + v * C::kLanes);
+  static typename C::In load_vector(const Segment& s, std::int64_t row, std::int64_t step, int vector) {
+    return C::load(s.data + (step * kRowGroup + row) * C::kStep + vector * C::kLanes);
   }
 
  private:
   Segment segment_;
 };
+
+// One step of 4 rows and T tokens. Rows that cost nothing to load are loaded vector by vector, so that each
+// token vector is read once for all of them; decoding has to finish a row's step at a time.
+template <typename C, int T, typename Rows>
+inline void multiply_step(const typename Rows::Segment& segment, std::int64_t step,
+                          const typename C::Element* x, typename C::Acc (&acc)[kRowGroup][T]) {
+  if constexpr (Rows::kDecoded) {
+    for (int v = 0; v < C::kVectors; ++v) {
+      typename C::In w[kRowGroup];
+      for (int r = 0; r < kRowGroup; ++r) w[r] = Rows::load_vector(segment, r, step, v);
+      for (int t = 0; t < T; ++t) {
+        const typename C::In token = C::load(x + t * C::kStep + v * C::kLanes);
+        for (int r = 0; r < kRowGroup; ++r) acc[r][t] = C::dot(acc[r][t], w[r], token);
+      }
+    }
+  } else {
+    for (int r = 0; r < kRowGroup; ++r) {
+      typename C::In w[C::kVectors];
+      Rows::load(segment, r, step, w);
+      Rows::prefetch(segment, r, step);
+      for (int t = 0; t < T; ++t) {
+        for (int v = 0; v < C::kVectors; ++v) {
+          acc[r][t] = C::dot(acc[r][t], w[v], C::load(x + t * C::kStep + v * C::kLanes));
+        }
+      }
+    }
+  }
+}
 
 // out[t * stride + r] = sum over k of w[r] * x[t], for 4 rows and T tokens.
 template <typename C, int T, typename Rows>
@@ -109,15 +150,7 @@ void multiply_tile(const Rows& rows, const typename C::Element* x, float* out, s
   for (int part = 0; part < Rows::kSegments; ++part) {
     const typename Rows::Segment segment = rows.segment(part);
     for (std::int64_t step = 0; step < segment.steps; ++step) {
-      for (std::int64_t r = 0; r < kRowGroup; ++r) {
-        typename C::In w[C::kVectors];
-        Rows::load(segment, r, step, w);
-        for (int t = 0; t < T; ++t) {
-          for (int v = 0; v < C::kVectors; ++v) {
-            acc[r][t] = C::dot(acc[r][t], w[v], C::load(x + t * C::kStep + v * C::kLanes));
-          }
-        }
-      }
+      multiply_step<C, T, Rows>(segment, step, x, acc);
       x += T * C::kStep;
     }
   }

@@ -108,15 +108,57 @@ struct Simd {
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 };
 
-inline __mmask32 load_mask32(const std::uint8_t* p) {
-  __mmask32 mask;
-  std::memcpy(&mask, p, sizeof(mask));
-  return mask;
+// The bits of a 2:4 mask, two in every nibble, and those of them that are their nibble's second.
+//
+// Spreading values over their columns is a permutation: column c of group g takes value 2 g or, where it is
+// the second one kept, 2 g + 1, and zero where it is not kept. (vpexpand* would need no indices, but it is
+// microcode on Zen 5: 5 cycles an instruction, 10 times as many as a permutation.)
+struct KeptBits {
+  std::uint64_t kept;
+  std::uint64_t second;  // clears the lowest bit of each nibble; no nibble borrows from one that is kept
+};
+template <typename Word>
+KeptBits load_kept(const std::uint8_t* p) {
+  Word kept;
+  std::memcpy(&kept, p, sizeof(kept));
+  return {kept, kept & (kept - static_cast<Word>(0x1111111111111111))};
 }
-inline __mmask64 load_mask64(const std::uint8_t* p) {
-  __mmask64 mask;
-  std::memcpy(&mask, p, sizeof(mask));
-  return mask;
+
+// Value index of the first one kept for each of 64 columns; vectors of wider lanes take a part of it.
+struct FirstKeptIndex {
+  alignas(64) std::uint8_t bytes[64];
+  alignas(64) std::uint16_t words[64];
+  alignas(64) std::uint32_t doublewords[32];
+  constexpr FirstKeptIndex() : bytes{}, words{}, doublewords{} {
+    for (unsigned column = 0; column < 64; ++column) {
+      bytes[column] = static_cast<std::uint8_t>(column / 4 * 2);
+      words[column] = static_cast<std::uint16_t>(column / 4 * 2);
+      if (column < 32) doublewords[column] = column / 4 * 2;
+    }
+  }
+};
+constexpr FirstKeptIndex kFirstKept;
+
+inline __m512i spread_bytes(KeptBits bits, __m512i values) {
+  const __m512i first = _mm512_load_si512(kFirstKept.bytes);
+  const __m512i index = _mm512_mask_add_epi8(first, bits.second, first, _mm512_set1_epi8(1));
+  return _mm512_maskz_permutexvar_epi8(bits.kept, index, values);
+}
+// Columns 32 kHalf ... 32 kHalf + 31.
+template <int kHalf>
+__m512i spread_words(KeptBits bits, __m512i values) {
+  const __m512i first = _mm512_load_si512(kFirstKept.words + 32 * kHalf);
+  const auto second = static_cast<__mmask32>(bits.second >> (32 * kHalf));
+  const __m512i index = _mm512_mask_add_epi16(first, second, first, _mm512_set1_epi16(1));
+  return _mm512_maskz_permutexvar_epi16(static_cast<__mmask32>(bits.kept >> (32 * kHalf)), index, values);
+}
+// Columns 16 kHalf ... 16 kHalf + 15.
+template <int kHalf>
+__m512 spread_floats(KeptBits bits, __m512 values) {
+  const __m512i first = _mm512_load_si512(kFirstKept.doublewords + 16 * kHalf);
+  const auto second = static_cast<__mmask16>(bits.second >> (16 * kHalf));
+  const __m512i index = _mm512_mask_add_epi32(first, second, first, _mm512_set1_epi32(1));
+  return _mm512_maskz_permutexvar_ps(static_cast<__mmask16>(bits.kept >> (16 * kHalf)), index, values);
 }
 inline __m256i load256(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 
@@ -162,20 +204,19 @@ struct FloatCompute {
   static void decode(const Float8* w, In* out) { widen(Float8{}, load256(w), out); }
 
   static void decode_24(const float* w, const std::uint8_t* mask, In* out) {
-    const __mmask32 bits = load_mask32(mask);
+    const KeptBits bits = load_kept<std::uint32_t>(mask);
     const __m512 values = _mm512_loadu_ps(w);
-    const __m512 upper = _mm512_castps256_ps512(_mm512_extractf32x8_ps(values, 1));
-    out[0] = _mm512_maskz_expand_ps(static_cast<__mmask16>(bits), values);
-    out[1] = _mm512_maskz_expand_ps(static_cast<__mmask16>(bits >> 16), upper);
+    out[0] = spread_floats<0>(bits, values);
+    out[1] = spread_floats<1>(bits, values);
   }
-  // The expansion reads a register, not memory: the memory form is microcode on some CPUs.
   template <typename W>
   static void decode_24(const W* w, const std::uint8_t* mask, In* out) {
-    widen(W{}, _mm512_maskz_expand_epi16(load_mask32(mask), _mm512_castsi256_si512(load256(w))), out);
+    widen(W{}, spread_words<0>(load_kept<std::uint32_t>(mask), _mm512_castsi256_si512(load256(w))), out);
   }
   static void decode_24(const Float8* w, const std::uint8_t* mask, In* out) {
     const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w));
-    widen(Float8{}, _mm256_maskz_expand_epi8(load_mask32(mask), _mm256_castsi128_si256(values)), out);
+    const __m512i bytes = spread_bytes(load_kept<std::uint32_t>(mask), _mm512_castsi128_si512(values));
+    widen(Float8{}, _mm512_castsi512_si256(bytes), out);
   }
 };
 
@@ -244,11 +285,13 @@ struct PairCompute {
   static void decode(const Float8* w, In* out) { widen(_mm512_loadu_si512(w), out); }
 
   static void decode_24(const BFloat16* w, const std::uint8_t* mask, In* out) {
-    out[0] = _mm512_maskz_expand_epi16(load_mask32(mask), _mm512_castsi256_si512(load256(w)));
-    out[1] = _mm512_maskz_expand_epi16(load_mask32(mask + 4), _mm512_castsi256_si512(load256(w + 16)));
+    const KeptBits bits = load_kept<std::uint64_t>(mask);
+    const __m512i values = _mm512_loadu_si512(w);
+    out[0] = spread_words<0>(bits, values);
+    out[1] = spread_words<1>(bits, values);
   }
   static void decode_24(const Float8* w, const std::uint8_t* mask, In* out) {
-    widen(_mm512_maskz_expand_epi8(load_mask64(mask), _mm512_castsi256_si512(load256(w))), out);
+    widen(spread_bytes(load_kept<std::uint64_t>(mask), _mm512_castsi256_si512(load256(w))), out);
   }
 };
 

@@ -19,10 +19,16 @@ pub struct Failure {
 
 impl Failure {
     pub fn corrupt(message: impl Into<String>) -> Failure {
-        Failure { status: Status::Corrupt, message: message.into() }
+        Failure {
+            status: Status::Corrupt,
+            message: message.into(),
+        }
     }
     pub fn invalid(message: impl Into<String>) -> Failure {
-        Failure { status: Status::Invalid, message: message.into() }
+        Failure {
+            status: Status::Invalid,
+            message: message.into(),
+        }
     }
 }
 
@@ -40,14 +46,19 @@ impl<T> Buffer<T> {
     pub fn from_vec(values: Vec<T>) -> Buffer<T> {
         let boxed = values.into_boxed_slice();
         let size = boxed.len();
-        Buffer { data: Box::into_raw(boxed) as *mut T, size }
+        Buffer {
+            data: Box::into_raw(boxed) as *mut T,
+            size,
+        }
     }
 
     /// # Safety
     /// The buffer came from `from_vec` and was not freed.
     unsafe fn free(self) {
         if !self.data.is_null() {
-            drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.data, self.size)));
+            drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(
+                self.data, self.size,
+            )));
         }
     }
 }
@@ -75,8 +86,12 @@ pub unsafe fn bytes_in<'a>(data: *const u8, size: usize) -> &'a [u8] {
 /// # Safety
 /// As `bytes_in`.
 pub unsafe fn text_in<'a>(data: *const u8, size: usize) -> Result<&'a str, Failure> {
-    std::str::from_utf8(bytes_in(data, size))
-        .map_err(|e| Failure::invalid(format!("the text is not valid UTF-8 at byte {}", e.valid_up_to())))
+    std::str::from_utf8(bytes_in(data, size)).map_err(|e| {
+        Failure::invalid(format!(
+            "the text is not valid UTF-8 at byte {}",
+            e.valid_up_to()
+        ))
+    })
 }
 
 fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
@@ -98,7 +113,10 @@ pub fn caught<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure
         let message = panic_message(&*payload);
         // A payload whose drop panics must not get out either.
         let _ = catch_unwind(AssertUnwindSafe(move || drop(payload)));
-        Err(Failure { status: Status::Panic, message })
+        Err(Failure {
+            status: Status::Panic,
+            message,
+        })
     })
 }
 
@@ -106,7 +124,10 @@ pub fn caught<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure
 pub unsafe fn guarded(error: *mut Bytes, body: impl FnOnce() -> Result<(), Failure>) -> Status {
     match caught(body) {
         Ok(()) => {
-            *error = Buffer { data: std::ptr::null_mut(), size: 0 };
+            *error = Buffer {
+                data: std::ptr::null_mut(),
+                size: 0,
+            };
             Status::Ok
         }
         Err(failure) => {
@@ -127,9 +148,15 @@ pub fn on_deep_stack<T: Send>(
         let handle = std::thread::Builder::new()
             .stack_size(stack_bytes)
             .spawn_scoped(scope, || caught(body))
-            .map_err(|e| Failure { status: Status::Panic, message: format!("no thread: {e}") })?;
+            .map_err(|e| Failure {
+                status: Status::Panic,
+                message: format!("no thread: {e}"),
+            })?;
         handle.join().unwrap_or_else(|_| {
-            Err(Failure { status: Status::Panic, message: "a thread ended in a panic".into() })
+            Err(Failure {
+                status: Status::Panic,
+                message: "a thread ended in a panic".into(),
+            })
         })
     })
 }

@@ -1,11 +1,15 @@
 //! The chat template behind `grille_text_template_*`: minijinja set up as transformers sets up Jinja2.
 
 use crate::abi::{bytes_in, guarded, on_deep_stack, text_in, Buffer, Bytes, Failure, Status};
-use crate::{budget, guard, methods, python};
-use minijinja::machinery::{make_string_output, parse, CodeGenerator, Instructions, Vm, WhitespaceConfig};
+use crate::{budget, guard, methods, python, source_limits};
+use minijinja::machinery::{
+    make_string_output, parse, CodeGenerator, Instructions, Vm, WhitespaceConfig,
+};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value};
+use minijinja::{
+    AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value,
+};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void, CString};
@@ -40,15 +44,31 @@ fn invalid(message: impl Into<String>) -> Error {
 fn strftime_now(format: &str) -> Result<String, Error> {
     let text = CString::new(format).map_err(|_| invalid("strftime_now: the format holds a NUL"))?;
     if format.is_empty() || format.len() > MAX_STRFTIME_BYTES {
-        return Err(invalid(format!("strftime_now: the format has {} bytes", format.len())));
+        return Err(invalid(format!(
+            "strftime_now: the format has {} bytes",
+            format.len()
+        )));
     }
-    let clock = CLOCK.get().ok_or_else(|| invalid("strftime_now: no clock"))?;
-    let function = clock.function.ok_or_else(|| invalid("strftime_now: no clock"))?;
+    let clock = CLOCK
+        .get()
+        .ok_or_else(|| invalid("strftime_now: no clock"))?;
+    let function = clock
+        .function
+        .ok_or_else(|| invalid("strftime_now: no clock"))?;
     let mut out = [0u8; 4 * MAX_STRFTIME_BYTES];
     // SAFETY: `out` has the stated capacity, `text` ends in NUL.
-    let size = unsafe { function(clock.context, text.as_ptr(), out.as_mut_ptr().cast(), out.len()) };
+    let size = unsafe {
+        function(
+            clock.context,
+            text.as_ptr(),
+            out.as_mut_ptr().cast(),
+            out.len(),
+        )
+    };
     if size == 0 || size > out.len() {
-        return Err(invalid(format!("strftime_now: cannot write format '{format}'")));
+        return Err(invalid(format!(
+            "strftime_now: cannot write format '{format}'"
+        )));
     }
     Ok(String::from_utf8_lossy(&out[..size]).into_owned())
 }
@@ -76,7 +96,10 @@ fn emit(out: &mut Output, state: &State, value: &Value) -> Result<(), Error> {
 }
 
 fn is_sequence(value: &Value) -> bool {
-    matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map)
+    matches!(
+        value.kind(),
+        ValueKind::String | ValueKind::Seq | ValueKind::Map
+    )
 }
 
 fn is_iterable(value: &Value) -> bool {
@@ -120,7 +143,10 @@ fn without_generation_tags(source: &str) -> String {
             break;
         };
         let inside = &tag[2..end - 2];
-        let name = inside.trim_start_matches(['-', '+']).trim_end_matches(['-', '+']).trim();
+        let name = inside
+            .trim_start_matches(['-', '+'])
+            .trim_end_matches(['-', '+'])
+            .trim();
         let replacement = match name {
             "generation" => Some("if true"),
             "endgeneration" => Some("endif"),
@@ -144,13 +170,23 @@ fn without_generation_tags(source: &str) -> String {
 fn failure(error: &Error, status: Status) -> Failure {
     let detail = error.detail().unwrap_or_default();
     if let Some(message) = detail.strip_prefix(RAISED) {
-        return Failure { status: Status::Invalid, message: message.to_string() };
+        return Failure {
+            status: Status::Invalid,
+            message: message.to_string(),
+        };
     }
-    let line = error.line().map_or(String::new(), |l| format!("line {l}: "));
+    let line = error
+        .line()
+        .map_or(String::new(), |l| format!("line {l}: "));
     let message = match error.kind() {
-        ErrorKind::InvalidOperation if !detail.is_empty() => format!("{line}{detail}"),
-        ErrorKind::OutOfFuel if detail.is_empty() => {
-            format!("{line}the template does not end within {} steps", budget::FUEL)
+        ErrorKind::InvalidOperation | ErrorKind::OutOfFuel if !detail.is_empty() => {
+            format!("{line}{detail}")
+        }
+        ErrorKind::OutOfFuel => {
+            format!(
+                "{line}the template does not end within {} steps",
+                budget::FUEL
+            )
         }
         kind if detail.is_empty() => format!("{line}{kind}"),
         kind => format!("{line}{kind}: {detail}"),
@@ -173,19 +209,31 @@ fn compile(source: &str) -> Result<Handle, Failure> {
         )));
     }
     let owned: Box<str> = without_generation_tags(source).into_boxed_str();
+    let whitespace = WhitespaceConfig {
+        keep_trailing_newline: false,
+        lstrip_blocks: true,
+        trim_blocks: true,
+    };
+    source_limits::check(&owned, whitespace)
+        .map_err(|(line, what)| Failure::corrupt(format!("line {line}: {what}")))?;
     // SAFETY: the text lives in a box that the handle keeps until after the instructions are dropped;
     // moving the box does not move the text.
     let text: &'static str = unsafe { &*(owned.as_ref() as *const str) };
-    let whitespace =
-        WhitespaceConfig { keep_trailing_newline: false, lstrip_blocks: true, trim_blocks: true };
     let tree = parse(text, "chat_template", SyntaxConfig::default(), whitespace)
         .map_err(|e| failure(&e, Status::Corrupt))?;
     let mut generator = CodeGenerator::new("chat_template", text);
     generator.compile_stmt(&tree);
     drop(tree);
     let (code, blocks) = generator.finish();
-    let blocks = blocks.iter().map(|(&name, block)| (name, guard::rewrite(block))).collect();
-    Ok(Handle { instructions: guard::rewrite(&code), blocks, _source: owned })
+    let blocks = blocks
+        .iter()
+        .map(|(&name, block)| (name, guard::rewrite(block)))
+        .collect();
+    Ok(Handle {
+        instructions: guard::rewrite(&code),
+        blocks,
+        _source: owned,
+    })
 }
 
 fn render(handle: &Handle, variables: &str, clock: Clock) -> Result<String, Failure> {
@@ -201,10 +249,12 @@ fn render(handle: &Handle, variables: &str, clock: Clock) -> Result<String, Fail
         &mut make_string_output(&mut text),
         AutoEscape::None,
     );
-    match result {
+    let outcome = match result {
         Ok(_) => Ok(text),
         Err(error) => Err(failure(&error, Status::Invalid)),
-    }
+    };
+    guard::clear_namespaces();
+    outcome
 }
 
 #[no_mangle]
@@ -246,7 +296,10 @@ pub unsafe extern "C" fn grille_text_template_render(
         let handle = &*handle;
         let variables = std::str::from_utf8(bytes_in(variables, size))
             .map_err(|_| Failure::invalid("the variables are not valid UTF-8"))?;
-        let clock = Clock { function: strftime, context: strftime_context };
+        let clock = Clock {
+            function: strftime,
+            context: strftime_context,
+        };
         let text = on_deep_stack(STACK_BYTES, move || {
             budget::start(budget::for_input(variables.len()));
             render(handle, variables, clock)

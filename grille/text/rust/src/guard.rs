@@ -2,14 +2,15 @@
 //! budget, by rewriting the compiled instructions. The functions' names hold a dot, so that no template
 //! can call or shadow them.
 
-use crate::budget::{charge, charge_deep, charge_shallow, shallow};
+use crate::budget::{charge, charge_deep, charge_shallow, count_container, materialized, shallow};
 use crate::{methods, python};
 use minijinja::machinery::{Instruction, Instructions};
 use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 const ADD: &str = "grille.add";
 const MULTIPLY: &str = "grille.multiply";
@@ -17,6 +18,7 @@ const REMAINDER: &str = "grille.remainder";
 const CONCATENATE: &str = "grille.concatenate";
 const SLICE: &str = "grille.slice";
 const SET_ATTRIBUTE: &str = "grille.set_attribute";
+const MADE: &str = "grille.made";
 const COMPARE: [(&str, &str); 7] = [
     ("grille.eq", "a == b"),
     ("grille.ne", "a != b"),
@@ -26,21 +28,79 @@ const COMPARE: [(&str, &str); 7] = [
     ("grille.ge", "a >= b"),
     ("grille.in", "a in b"),
 ];
-const ARITHMETIC: [(&str, &str); 4] =
-    [(ADD, "a + b"), (MULTIPLY, "a * b"), (REMAINDER, "a % b"), (SLICE, "a[b:c:d]")];
-
 /// Filters that write a value out or compare all that is inside: they cost what the whole value weighs.
 const DEEP_FILTERS: &[&str] = &[
-    "capitalize", "dictsort", "e", "escape", "format", "groupby", "lines", "lower", "max", "min", "pprint",
-    "safe", "sort", "split", "string", "sum", "title", "trim", "unique", "upper", "map",
+    "capitalize",
+    "dictsort",
+    "e",
+    "escape",
+    "format",
+    "groupby",
+    "lines",
+    "lower",
+    "max",
+    "min",
+    "pprint",
+    "safe",
+    "sort",
+    "split",
+    "string",
+    "sum",
+    "title",
+    "trim",
+    "unique",
+    "upper",
+    "map",
 ];
 const SHALLOW_FILTERS: &[&str] = &[
-    "abs", "attr", "batch", "bool", "chain", "count", "d", "default", "first", "float", "indent", "int",
-    "items", "join", "last", "length", "list", "reject", "rejectattr", "replace", "reverse", "round",
-    "select", "selectattr", "slice", "tojson", "zip",
+    "abs",
+    "attr",
+    "batch",
+    "bool",
+    "count",
+    "d",
+    "default",
+    "first",
+    "float",
+    "indent",
+    "int",
+    "items",
+    "join",
+    "last",
+    "length",
+    "list",
+    "reject",
+    "rejectattr",
+    "replace",
+    "reverse",
+    "round",
+    "select",
+    "selectattr",
+    "slice",
+    "tojson",
 ];
-const TESTS: &[&str] = &["eq", "equalto", "==", "ne", "!=", "lt", "lessthan", "<", "le", "<=", "gt",
-    "greaterthan", ">", "ge", ">=", "in", "startingwith", "endingwith", "lower", "upper"];
+const TESTS: &[&str] = &[
+    "eq",
+    "equalto",
+    "==",
+    "ne",
+    "!=",
+    "lt",
+    "lessthan",
+    "<",
+    "le",
+    "<=",
+    "gt",
+    "greaterthan",
+    ">",
+    "ge",
+    ">=",
+    "in",
+    "startingwith",
+    "endingwith",
+    "lower",
+    "upper",
+];
 
 /// minijinja's own namespace can hold itself and be printed, which does not end. This one is opaque.
 #[derive(Default)]
@@ -70,8 +130,29 @@ impl Namespace {
     }
 }
 
+thread_local! {
+    static NAMESPACES: RefCell<Vec<Weak<Namespace>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// To be called when a rendering is over: a namespace that holds itself would never be dropped.
+pub fn clear_namespaces() {
+    for space in NAMESPACES.take() {
+        let Some(space) = space.upgrade() else {
+            continue;
+        };
+        let values = space
+            .0
+            .lock()
+            .map(|mut values| std::mem::take(&mut *values));
+        drop(values);
+    }
+}
+
 fn namespace(defaults: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
-    let space = Namespace::default();
+    let space = Arc::new(Namespace::default());
+    let value = Value::from_dyn_object(space.clone());
+    count_container(&value)?;
+    NAMESPACES.with_borrow_mut(|all| all.push(Arc::downgrade(&space)));
     if let Some(defaults) = defaults.filter(|v| v.kind() == ValueKind::Map) {
         for key in defaults.try_iter()? {
             space.set(&key.to_string(), defaults.get_item(&key)?);
@@ -80,7 +161,7 @@ fn namespace(defaults: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
     for name in kwargs.args() {
         space.set(name, kwargs.get(name)?);
     }
-    Ok(Value::from_object(space))
+    Ok(value)
 }
 
 fn set_attribute(value: Value, target: &Value, name: &str) -> Result<(), Error> {
@@ -91,7 +172,10 @@ fn set_attribute(value: Value, target: &Value, name: &str) -> Result<(), Error> 
         }
         None => Err(Error::new(
             ErrorKind::InvalidOperation,
-            format!("can only assign to attributes of a namespace, not of {}", target.kind()),
+            format!(
+                "can only assign to attributes of a namespace, not of {}",
+                target.kind()
+            ),
         )),
     }
 }
@@ -130,7 +214,7 @@ fn multiply(state: &State, a: Value, b: Value) -> Result<Value, Error> {
             charge(shallow(value).saturating_mul(count.as_usize().unwrap_or(0) as u64))?;
         }
     }
-    evaluate(state, "a * b", &[a, b])
+    materialized(evaluate(state, "a * b", &[a, b])?)
 }
 
 fn remainder(state: &State, a: Value, b: Value) -> Result<Value, Error> {
@@ -165,11 +249,20 @@ fn compare(state: &State, operation: &'static str, a: Value, b: Value) -> Result
 fn names() -> &'static HashMap<(bool, &'static str), &'static str> {
     static NAMES: OnceLock<HashMap<(bool, &'static str), &'static str>> = OnceLock::new();
     NAMES.get_or_init(|| {
-        let leak = |kind: &str, name: &str| -> &'static str { format!("grille.{kind}.{name}").leak() };
-        let filters = DEEP_FILTERS.iter().chain(SHALLOW_FILTERS).map(|&n| ((false, n), leak("filter", n)));
-        filters.chain(TESTS.iter().map(|&n| ((true, n), leak("test", n)))).collect()
+        let leak =
+            |kind: &str, name: &str| -> &'static str { format!("grille.{kind}.{name}").leak() };
+        let filters = DEEP_FILTERS
+            .iter()
+            .chain(SHALLOW_FILTERS)
+            .map(|&n| ((false, n), leak("filter", n)));
+        filters
+            .chain(TESTS.iter().map(|&n| ((true, n), leak("test", n))))
+            .collect()
     })
 }
+
+/// Filters of text: Jinja2 gives them `str(value)`, minijinja its own form of it.
+const TEXT_FILTERS: &[&str] = &["capitalize", "lower", "title", "trim", "upper"];
 
 fn apply(state: &State, name: &'static str, args: &[Value]) -> Result<Value, Error> {
     // map(attribute=…) only selects; map("upper") writes every item.
@@ -182,7 +275,13 @@ fn apply(state: &State, name: &'static str, args: &[Value]) -> Result<Value, Err
     if name == "format" {
         methods::check_format(args.first().and_then(Value::as_str).unwrap_or_default())?;
     }
-    state.apply_filter(name, args)
+    match args.split_first() {
+        Some((value, rest)) if TEXT_FILTERS.contains(&name) && value.as_str().is_none() => {
+            let text = Value::from(python::str(value)?);
+            state.apply_filter(name, &[&[text], rest].concat())
+        }
+        _ => materialized(state.apply_filter(name, args)?),
+    }
 }
 
 /// Registers the functions that `rewrite` calls.
@@ -196,10 +295,16 @@ pub fn install(env: &mut Environment<'static>) {
     env.add_function(CONCATENATE, concatenate);
     env.add_function(SLICE, |state: &State, args: Rest<Value>| {
         charge_shallow(args.first().unwrap_or(&Value::UNDEFINED))?;
-        evaluate(state, "a[b:c:d]", &args)
+        materialized(evaluate(state, "a[b:c:d]", &args)?)
     });
+    env.add_function(MADE, |value: Value| count_container(&value).map(|()| value));
+    for name in ["chain", "zip"] {
+        env.remove_filter(name); // lazy, and not Jinja2's
+    }
     for (name, operation) in COMPARE {
-        env.add_function(name, move |state: &State, a: Value, b: Value| compare(state, operation, a, b));
+        env.add_function(name, move |state: &State, a: Value, b: Value| {
+            compare(state, operation, a, b)
+        });
     }
     for (&(is_test, name), &function) in names() {
         if is_test {
@@ -208,10 +313,11 @@ pub fn install(env: &mut Environment<'static>) {
                 state.perform_test(name, &args)
             });
         } else {
-            env.add_function(function, move |state: &State, args: Rest<Value>| apply(state, name, &args));
+            env.add_function(function, move |state: &State, args: Rest<Value>| {
+                apply(state, name, &args)
+            });
         }
     }
-    debug_assert_eq!(ARITHMETIC.len(), 4);
 }
 
 /// Raw text that costs no more than the instruction itself is emitted as it is.
@@ -234,7 +340,11 @@ fn guarded<'a>(instruction: &Instruction<'a>) -> Vec<Instruction<'a>> {
         In => binary(COMPARE[6].0),
         Slice => vec![CallFunction(SLICE, Some(4))],
         SetAttr(name) => {
-            vec![LoadConst(Value::from(*name)), CallFunction(SET_ATTRIBUTE, Some(3)), DiscardTop]
+            vec![
+                LoadConst(Value::from(*name)),
+                CallFunction(SET_ATTRIBUTE, Some(3)),
+                DiscardTop,
+            ]
         }
         EmitRaw(text) if text.len() > FREE_RAW_BYTES => vec![LoadConst(Value::from(*text)), Emit],
         ApplyFilter(name, count, _) if names().contains_key(&(false, *name)) => {
@@ -242,6 +352,12 @@ fn guarded<'a>(instruction: &Instruction<'a>) -> Vec<Instruction<'a>> {
         }
         PerformTest(name, count, _) if names().contains_key(&(true, *name)) => {
             vec![CallFunction(names()[&(true, *name)], *count)]
+        }
+        BuildList(_) | BuildMap(_) | BuildMacro(..) => {
+            vec![instruction.clone(), CallFunction(MADE, Some(1))]
+        }
+        CallFunction("dict", count) => {
+            vec![CallFunction("dict", *count), CallFunction(MADE, Some(1))]
         }
         other => vec![other.clone()],
     }
@@ -261,8 +377,10 @@ fn retarget(instruction: Instruction<'_>, target: impl Fn(u32) -> u32) -> Instru
 }
 
 pub fn rewrite<'a>(code: &Instructions<'a>) -> Instructions<'a> {
-    let expanded: Vec<Vec<Instruction<'a>>> =
-        (0..code.len() as u32).filter_map(|i| code.get(i)).map(guarded).collect();
+    let expanded: Vec<Vec<Instruction<'a>>> = (0..code.len() as u32)
+        .filter_map(|i| code.get(i))
+        .map(guarded)
+        .collect();
     let mut position = vec![0u32];
     for instructions in &expanded {
         position.push(position[position.len() - 1] + instructions.len() as u32);

@@ -8,4 +8,5 @@ mod chat_template;
 mod guard;
 mod methods;
 mod python;
+mod source_limits;
 mod tokenizer;

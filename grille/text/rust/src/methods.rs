@@ -1,6 +1,6 @@
 //! Python's methods of strings, dicts and lists, and the filters that must agree with Jinja2's.
 
-use crate::budget::{charge, charge_deep, charge_shallow, shallow};
+use crate::budget::{charge, charge_deep, charge_shallow, materialized, shallow};
 use crate::python;
 use minijinja::value::{from_args, Kwargs, ValueKind};
 use minijinja::{format_filter, Error, ErrorKind, FormatStyle, State, Value};
@@ -12,7 +12,10 @@ pub fn check_format(format: &str) -> Result<(), Error> {
     for byte in format.bytes() {
         digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
         if digits > 4 || byte == b'*' {
-            return Err(Error::new(ErrorKind::InvalidOperation, "a format string has a width that is not allowed"));
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                "a format string has a width that is not allowed",
+            ));
         }
     }
     charge(10_000 * format.bytes().filter(|b| matches!(b, b'%' | b'{')).count() as u64)
@@ -31,19 +34,40 @@ pub fn percent(format: &str, arguments: &Value) -> Result<Value, Error> {
 
 /// Charges for the bytes that replacing makes before they exist.
 fn charge_replace(text: &str, from: &str, to: &str) -> Result<(), Error> {
-    let count = if from.is_empty() { text.chars().count() + 1 } else { text.matches(from).count() };
+    let count = if from.is_empty() {
+        text.chars().count() + 1
+    } else {
+        text.matches(from).count()
+    };
     charge((text.len() as u64).saturating_add(count as u64 * to.len() as u64))
 }
 
-pub fn replace(value: &Value, from: &Value, to: &Value) -> Result<Value, Error> {
+/// Jinja2's `replace(s, old, new, count=None)`.
+pub fn replace(
+    value: &Value,
+    from: &Value,
+    to: &Value,
+    count: Option<usize>,
+) -> Result<Value, Error> {
     let (text, from, to) = (python::str(value)?, python::str(from)?, python::str(to)?);
     charge_replace(&text, &from, &to)?;
-    Ok(Value::from(text.replace(&from, &to)))
+    Ok(Value::from(text.replacen(
+        &from,
+        &to,
+        count.unwrap_or(usize::MAX),
+    )))
 }
 
 /// Jinja2's `join(value, d="", attribute=None)`.
-pub fn join(value: &Value, separator: Option<Value>, attribute: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
-    let separator = separator.or(kwargs.get("d")?).map_or(Ok(String::new()), |s| python::str(&s))?;
+pub fn join(
+    value: &Value,
+    separator: Option<Value>,
+    attribute: Option<Value>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    let separator = separator
+        .or(kwargs.get("d")?)
+        .map_or(Ok(String::new()), |s| python::str(&s))?;
     let attribute: Option<Value> = attribute.or(kwargs.get("attribute")?);
     kwargs.assert_all_used()?;
     join_items(value, &separator, attribute.as_ref())
@@ -132,5 +156,7 @@ pub fn call(state: &State, value: &Value, method: &str, args: &[Value]) -> Resul
     }
     charge_shallow(value)?;
     args.iter().try_for_each(charge_shallow)?;
-    minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args)
+    materialized(minijinja_contrib::pycompat::unknown_method_callback(
+        state, value, method, args,
+    )?)
 }

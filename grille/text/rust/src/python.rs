@@ -88,7 +88,11 @@ fn repr(value: &Value, out: &mut String, depth: usize) -> Result<(), Error> {
 }
 
 fn repr_text(text: &str, out: &mut String) {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let quote = if text.contains('\'') && !text.contains('"') {
+        '"'
+    } else {
+        '\''
+    };
     out.push(quote);
     for c in text.chars() {
         match c {
@@ -102,7 +106,11 @@ fn repr_text(text: &str, out: &mut String) {
             }
             c if c.is_control() || (c.is_whitespace() && c != ' ') => {
                 let code = c as u32;
-                let _ = if code < 0x100 { write!(out, "\\x{code:02x}") } else { write!(out, "\\u{code:04x}") };
+                let _ = if code < 0x100 {
+                    write!(out, "\\x{code:02x}")
+                } else {
+                    write!(out, "\\u{code:04x}")
+                };
             }
             c => out.push(c),
         }
@@ -176,7 +184,9 @@ impl Json {
         }
         match value.kind() {
             ValueKind::None => self.out.push_str("null"),
-            ValueKind::Bool => self.out.push_str(if value.is_true() { "true" } else { "false" }),
+            ValueKind::Bool => self
+                .out
+                .push_str(if value.is_true() { "true" } else { "false" }),
             ValueKind::Number => {
                 let text = match number(value).as_str() {
                     "nan" => "NaN".to_string(),
@@ -227,7 +237,12 @@ impl Json {
 }
 
 /// transformers' `tojson`: `json.dumps(x, ensure_ascii=False, indent, separators, sort_keys)`.
-pub fn tojson(value: &Value, ensure_ascii: Option<bool>, indent: Option<Value>, kwargs: Kwargs) -> Result<String, Error> {
+pub fn tojson(
+    value: &Value,
+    ensure_ascii: Option<bool>,
+    indent: Option<Value>,
+    kwargs: Kwargs,
+) -> Result<String, Error> {
     let named: Option<Value> = kwargs.get("indent")?;
     let indent = match named.or(indent).filter(|v| !v.is_none()) {
         None => None,
@@ -239,11 +254,17 @@ pub fn tojson(value: &Value, ensure_ascii: Option<bool>, indent: Option<Value>, 
     let separators: Option<Vec<String>> = kwargs.get("separators")?;
     let (item_separator, key_separator) = match separators.as_deref() {
         Some([item, key]) => (item.clone(), key.clone()),
-        _ => ((if indent.is_some() { "," } else { ", " }).to_string(), ": ".to_string()),
+        _ => (
+            (if indent.is_some() { "," } else { ", " }).to_string(),
+            ": ".to_string(),
+        ),
     };
     let mut json = Json {
         out: String::new(),
-        ensure_ascii: kwargs.get::<Option<bool>>("ensure_ascii")?.or(ensure_ascii).unwrap_or(false),
+        ensure_ascii: kwargs
+            .get::<Option<bool>>("ensure_ascii")?
+            .or(ensure_ascii)
+            .unwrap_or(false),
         sort_keys: kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
         indent,
         item_separator,

@@ -15,11 +15,21 @@ pub struct Handle {
 fn parse(json: &str) -> Result<Handle, Failure> {
     let mut tokenizer = Tokenizer::from_str(json).map_err(|e| Failure::corrupt(e.to_string()))?;
     // A file may have been saved with the truncation and padding of somebody's training run.
-    tokenizer.with_truncation(None).map_err(|e| Failure::corrupt(e.to_string()))?;
+    tokenizer
+        .with_truncation(None)
+        .map_err(|e| Failure::corrupt(e.to_string()))?;
     tokenizer.with_padding(None);
-    let end_id = tokenizer.get_vocab(true).values().map(|&id| id as u64 + 1).max().unwrap_or(0);
+    let end_id = tokenizer
+        .get_vocab(true)
+        .values()
+        .map(|&id| id as u64 + 1)
+        .max()
+        .unwrap_or(0);
     if end_id > MAX_ID as u64 {
-        return Err(Failure::corrupt(format!("token id {} does not fit in 31 bits", end_id - 1)));
+        return Err(Failure::corrupt(format!(
+            "token id {} does not fit in 31 bits",
+            end_id - 1
+        )));
     }
     Ok(Handle { tokenizer, end_id })
 }
@@ -79,7 +89,11 @@ pub unsafe extern "C" fn grille_text_tokenizer_decode(
     error: *mut Bytes,
 ) -> Status {
     guarded(error, || {
-        let ids = if count == 0 { &[] } else { std::slice::from_raw_parts(ids, count) };
+        let ids = if count == 0 {
+            &[]
+        } else {
+            std::slice::from_raw_parts(ids, count)
+        };
         let text = (*handle)
             .tokenizer
             .decode(ids, skip_special_tokens != 0)
@@ -100,7 +114,9 @@ pub unsafe extern "C" fn grille_text_tokenizer_token_to_id(
     guarded(error, || {
         // A token is text, so what is not UTF-8 is no token.
         let token = std::str::from_utf8(bytes_in(token, size)).ok();
-        *out = token.and_then(|t| (*handle).tokenizer.token_to_id(t)).map_or(-1, i64::from);
+        *out = token
+            .and_then(|t| (*handle).tokenizer.token_to_id(t))
+            .map_or(-1, i64::from);
         Ok(())
     })
 }
@@ -157,7 +173,10 @@ pub unsafe extern "C" fn grille_text_tokenizer_to_json(
     error: *mut Bytes,
 ) -> Status {
     guarded(error, || {
-        let json = (*handle).tokenizer.to_string(false).map_err(|e| Failure::invalid(e.to_string()))?;
+        let json = (*handle)
+            .tokenizer
+            .to_string(false)
+            .map_err(|e| Failure::invalid(e.to_string()))?;
         *out = Buffer::from_vec(json.into_bytes());
         Ok(())
     })
