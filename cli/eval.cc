@@ -30,7 +30,8 @@ std::vector<std::int32_t> read_text(const PerplexityCommand& options, const text
   return ids;
 }
 
-std::vector<std::vector<std::int32_t>> read_documents(const std::string& file, const text::Tokenizer& tokenizer,
+std::vector<std::vector<std::int32_t>> read_documents(const std::string& file,
+                                                      const text::Tokenizer& tokenizer,
                                                       std::int64_t context) {
   text::DocumentEncoder encoder(tokenizer, context);
   std::vector<std::vector<std::int32_t>> documents;
@@ -53,7 +54,8 @@ nlohmann::json run(const PerplexityCommand& options, const CommandContext& conte
   const evaluate::PerplexityResult result =
       options.documents.empty()
           ? evaluate::perplexity(loaded.decoder, read_text(options, tokenizer), perplexity, context.progress)
-          : evaluate::document_perplexity(loaded.decoder, read_documents(options.documents, tokenizer, perplexity.context),
+          : evaluate::document_perplexity(loaded.decoder,
+                                          read_documents(options.documents, tokenizer, perplexity.context),
                                           perplexity, context.progress);
   if (!context.options.json) {
     std::cout << fmt::format("perplexity {:.4f}", result.perplexity);

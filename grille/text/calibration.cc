@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "grille/base/error.h"
-#include "grille/text/sha256.h"
 #include "grille/text/document_encoder.h"
+#include "grille/text/sha256.h"
 #include "grille/text/text_files.h"
 
 namespace grille::text {

@@ -4,14 +4,16 @@
 
 namespace grille::text {
 
-std::vector<std::int32_t> DocumentEncoder::encode(const Document& document, const std::filesystem::path& file) {
+std::vector<std::int32_t> DocumentEncoder::encode(const Document& document,
+                                                  const std::filesystem::path& file) {
   std::vector<std::int32_t> ids;
   if (document.conversation.empty()) {
     ids = tokenizer_.encode(document.text);
   } else {  // the template writes its own special tokens
     ids = tokenizer_.encode(render(document, file), /*add_special_tokens=*/false);
   }
-  if (static_cast<std::int64_t>(ids.size()) > most_tokens_) ids.resize(static_cast<std::size_t>(most_tokens_));
+  if (static_cast<std::int64_t>(ids.size()) > most_tokens_)
+    ids.resize(static_cast<std::size_t>(most_tokens_));
   return ids;
 }
 
