@@ -239,6 +239,18 @@ TEST(PerIsaMatmul, EveryTokenCountUpTo20MatchesReference) {
   }
 }
 
+// Sums are cut at 4096 columns, panels at 1024 too, and both may end in a partial step.
+TEST(PerIsaMatmul, LongRowsMatchReference) {
+  for (std::int64_t k : {1024, 1092, 4096, 4100, 8192, 9236}) {
+    for (std::int64_t m : {1, 13}) {
+      for (DType weight : {DType::kBFloat16, DType::kFloat8E4M3, DType::kFloat32}) {
+        check_case({.m = m, .n = 9, .k = k, .weight = weight}, 5);
+        check_case({.m = m, .n = 9, .k = k, .weight = weight, .two_four = true}, 5);
+      }
+    }
+  }
+}
+
 // All 256 codes but the two NaN ones, against the reference: k = 1 makes each product one value.
 TEST(PerIsaMatmulDense, DecodesEveryFloat8CodeExactly) {
   std::vector<std::uint8_t> codes;
@@ -263,7 +275,7 @@ TEST(PerIsaMatmulDense, DecodesEveryFloat8CodeExactly) {
 TEST(PerIsaMatmul, RowDoesNotDependOnOtherRowsOrThreads) {
   for (DType weight : {DType::kBFloat16, DType::kFloat8E4M3, DType::kFloat16}) {
     for (bool two_four : {false, true}) {
-      const Problem problem({.m = 33, .n = 71, .k = 260, .weight = weight, .two_four = two_four}, 11);
+      const Problem problem({.m = 33, .n = 71, .k = 4364, .weight = weight, .two_four = two_four}, 11);
       auto together = problem.initial();
       run(problem, problem.output(together));
       auto alone = problem.initial();
