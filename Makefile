@@ -1,5 +1,6 @@
 # make          set up, configure and build; the program is build/bin/grille
-# make demo     prune, quantize and compare a real model; models stay under build/demo/
+# make demo     prune, quantize and compare a real model; models stay under build/demo/.
+#               TEXT=FILE gives your own text to calibrate with and to evaluate on
 # make test     everything that can be checked without a GPU
 # make help     all targets
 #

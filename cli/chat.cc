@@ -23,7 +23,8 @@ bool read_message(std::string& message) {
 }
 
 nlohmann::json run(const ChatOptions& options, const CommandContext& context) {
-  check(!context.options.json, ErrorCode::kInvalidArgument, "--json: a chat has no single result; use 'grille generate --chat'");
+  check(!context.options.json, ErrorCode::kInvalidArgument,
+        "--json: a chat has no single result; use 'grille generate --chat'");
   engine::check_sampling(options.generation.sampling);
   const LoadedModel loaded = load_model(options.model, context);
   const text::Tokenizer tokenizer = models::load_tokenizer(loaded.files);
@@ -39,9 +40,9 @@ nlohmann::json run(const ChatOptions& options, const CommandContext& context) {
     if (message.empty()) continue;
     messages.push_back({{"role", "user"}, {"content", message}});
     const std::vector<std::int32_t> prompt = engine::encode_chat(tokenizer, messages);
-    const engine::Generation reply = engine::generate(engine, tokenizer, prompt, generation, [](std::string_view piece) {
-      std::cout << piece << std::flush;
-    });
+    const engine::Generation reply =
+        engine::generate(engine, tokenizer, prompt, generation,
+                         [](std::string_view piece) { std::cout << piece << std::flush; });
     std::cout << "\n";
     messages.push_back({{"role", "assistant"}, {"content", reply.text}});
     ++turns;
@@ -55,8 +56,9 @@ nlohmann::json run(const ChatOptions& options, const CommandContext& context) {
 
 void add_chat(CLI::App& app) {
   auto options = std::make_shared<ChatOptions>();
-  CLI::App* command = add_command(app, "chat", "Talk with a model", "grille chat model/ --temperature 0.7",
-                                  [options](const CommandContext& context) { return run(*options, context); });
+  CLI::App* command =
+      add_command(app, "chat", "Talk with a model", "grille chat model/ --temperature 0.7",
+                  [options](const CommandContext& context) { return run(*options, context); });
   add_model_options(*command, options->model);
   command->add_option("--system", options->system, "A system message, before the conversation");
   add_generation_options(*command, options->generation);

@@ -21,6 +21,17 @@
 namespace grille::cli {
 namespace {
 
+// Quoted where a shell would need it.
+std::string typed_command;
+
+std::string quoted(const std::string& argument) {
+  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  if (!argument.empty() && argument.find_first_not_of(plain) == std::string::npos) return argument;
+  std::string result = "'";
+  for (const char c : argument) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
 constexpr int kExitFault = 1;
 constexpr int kExitUser = 2;
 constexpr int kExitInterrupted = 130;
@@ -70,8 +81,8 @@ void check_device(const std::string& command, const std::string& device) {
   if (device == "auto" || device == "cpu") return;
   check(device == "cuda" || device.starts_with("cuda:"), ErrorCode::kInvalidArgument,
         "--device {}: expected cpu, cuda or cuda:N", device);
-  fail(ErrorCode::kUnsupported, "--device {}: '{}' has no CUDA path yet; leave it out or use --device cpu", device,
-       command);
+  fail(ErrorCode::kUnsupported, "--device {}: '{}' has no CUDA path yet; leave it out or use --device cpu",
+       device, command);
 }
 
 nlohmann::json run_body(const std::string& name, const CommonOptions& options, const CommandBody& body) {
@@ -82,14 +93,16 @@ nlohmann::json run_body(const std::string& name, const CommonOptions& options, c
   }
   auto logger = spdlog::stderr_color_st("grille");
   logger->set_pattern("%v");
-  logger->set_level(options.quiet ? spdlog::level::warn : options.verbose ? spdlog::level::debug : spdlog::level::info);
+  logger->set_level(options.quiet     ? spdlog::level::warn
+                    : options.verbose ? spdlog::level::debug
+                                      : spdlog::level::info);
   spdlog::set_default_logger(logger);
   spdlog::debug("running on the CPU with {} threads", num_threads());
 
   ProgressBar progress(options.quiet);
   const c10::InferenceMode inference;
   const auto begin = std::chrono::steady_clock::now();
-  nlohmann::json result = body({options, progress});
+  nlohmann::json result = body({options, progress, typed_command});
   result["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   result["device"] = "cpu";
   result["peak_host_bytes"] = peak_host_bytes();
@@ -98,7 +111,8 @@ nlohmann::json run_body(const std::string& name, const CommonOptions& options, c
 }
 
 void flush_stdout() {
-  check(std::fflush(stdout) == 0 && std::cout.flush().good(), ErrorCode::kNoSpace, "stdout: the result could not be written");
+  check(std::fflush(stdout) == 0 && std::cout.flush().good(), ErrorCode::kNoSpace,
+        "stdout: the result could not be written");
 }
 
 int exit_status(ErrorCode code) {
@@ -113,6 +127,15 @@ int exit_status(ErrorCode code) {
 int report(int status, const std::string& message) {
   std::fputs(("grille: " + message + "\n").c_str(), stderr);
   return status;
+}
+
+void check_command(const CLI::App& app, const std::string& name) {
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == name) return;
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  fail(ErrorCode::kInvalidArgument, "unknown command '{}'; there are: {}", name, known);
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -139,12 +162,16 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 
 int run_command_line(int argc, char** argv) {
   install_signal_handlers();
+  typed_command = "grille";
+  for (int i = 1; i < argc; ++i) typed_command += " " + quoted(argv[i]);
   CLI::App app("grille makes language models sparse, small and fast, and keeps them good.", "grille");
   app.set_version_flag("--version", GRILLE_VERSION);
   app.require_subcommand(1);
   app.footer("'grille COMMAND --help' explains a command.");
-  for (const auto add : {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat}) add(app);
+  for (const auto add : {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat})
+    add(app);
   try {
+    if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::Success& success) {
@@ -154,7 +181,8 @@ int run_command_line(int argc, char** argv) {
   } catch (const Error& error) {
     return report(exit_status(error.code()), error.what());
   } catch (const std::bad_alloc&) {
-    return report(kExitUser, "out of memory: use a smaller model, --context or --samples, or a larger machine");
+    return report(kExitUser,
+                  "out of memory: use a smaller model, --context or --samples, or a larger machine");
   } catch (const std::exception& error) {
     return report(kExitFault, std::string("internal error: ") + first_line(error.what()));
   }

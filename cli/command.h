@@ -31,6 +31,7 @@ struct CommonOptions {
 struct CommandContext {
   const CommonOptions& options;
   Progress& progress;
+  const std::string& command_line;  // as it could be typed again
 };
 
 using CommandBody = std::function<nlohmann::json(const CommandContext&)>;

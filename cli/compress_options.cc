@@ -36,7 +36,9 @@ nlohmann::json layer_json(const compress::LayerReport& layer) {
 }  // namespace
 
 void add_output_options(CLI::App& command, OutputOptions& options) {
-  command.add_option("MODEL", options.model, "A Hugging Face directory, a GGUF file, or a hub id in the local cache")
+  command
+      .add_option("MODEL", options.model,
+                  "A Hugging Face directory, a GGUF file, or a hub id in the local cache")
       ->required();
   command.add_option("-o,--output", options.directory, "The folder to write")->required();
   command
@@ -56,7 +58,8 @@ void add_quantize_options(CLI::App& command, QuantizeOptions& options, const std
       ->check(CLI::IsMember({"none", "fp8-dynamic"}))
       ->capture_default_str();
   command
-      .add_option("--quantize-embeddings", options.embeddings, "fp8: the embedding and the head too, weights only")
+      .add_option("--quantize-embeddings", options.embeddings,
+                  "fp8: the embedding and the head too, weights only")
       ->check(CLI::IsMember({"none", "fp8"}))
       ->capture_default_str();
 }
@@ -64,10 +67,12 @@ void add_quantize_options(CLI::App& command, QuantizeOptions& options, const std
 compress::Options compress_options(const OutputOptions& output, const QuantizeOptions& quantize,
                                    const CommonOptions& common) {
   compress::Options options;
-  options.quantize = quantize.quantize == "none" ? compress::Quantization::kNone : compress::Quantization::kFp8Dynamic;
-  options.quantize_embeddings =
-      quantize.embeddings == "none" ? compress::EmbeddingQuantization::kNone : compress::EmbeddingQuantization::kFp8;
-  options.format = output.format == "dense" ? compress::OutputFormat::kDense : compress::OutputFormat::kCompressed;
+  options.quantize =
+      quantize.quantize == "none" ? compress::Quantization::kNone : compress::Quantization::kFp8Dynamic;
+  options.quantize_embeddings = quantize.embeddings == "none" ? compress::EmbeddingQuantization::kNone
+                                                              : compress::EmbeddingQuantization::kFp8;
+  options.format =
+      output.format == "dense" ? compress::OutputFormat::kDense : compress::OutputFormat::kCompressed;
   options.compute_dtype = common.compute_dtype();
   options.seed = common.seed;
   options.resume = output.resume;
@@ -76,9 +81,16 @@ compress::Options compress_options(const OutputOptions& output, const QuantizeOp
 }
 
 nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Options& options,
-                            const std::vector<text::CalibrationWindow>& calibration, const std::string& directory,
-                            const CommandContext& context) {
-  const compress::Report report = compress::run(files, options, calibration, directory, context.progress);
+                            const std::vector<text::CalibrationWindow>& calibration,
+                            const std::string& directory, const CommandContext& context) {
+  compress::Report report;
+  try {
+    report = compress::run(files, options, calibration, directory, context.progress);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCancelled) throw;
+    fail(ErrorCode::kCancelled, "interrupted; finished blocks are kept, go on with: {}{}",
+         context.command_line, options.resume ? "" : " --resume");
+  }
   nlohmann::json layers = nlohmann::json::array();
   for (const compress::LayerReport& layer : report.layers) layers.push_back(layer_json(layer));
   if (!context.options.json) {
@@ -86,7 +98,8 @@ nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Opt
     std::cout << fmt::format("{}: {:.1f} MB (from {:.1f} MB)", directory,
                              static_cast<double>(report.file_bytes_out) / kMegabyte,
                              static_cast<double>(report.file_bytes_in) / kMegabyte);
-    if (mean_error(report) > 0) std::cout << fmt::format(", mean relative output error {:.4f}", mean_error(report));
+    if (mean_error(report) > 0)
+      std::cout << fmt::format(", mean relative output error {:.4f}", mean_error(report));
     std::cout << "\n";
   }
   return {{"layers", layers},

@@ -33,7 +33,7 @@ compress::Options compress_options(const OutputOptions& output, const QuantizeOp
 
 // Runs the pipeline and makes the --json object; prints a summary in text mode.
 nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Options& options,
-                            const std::vector<text::CalibrationWindow>& calibration, const std::string& directory,
-                            const CommandContext& context);
+                            const std::vector<text::CalibrationWindow>& calibration,
+                            const std::string& directory, const CommandContext& context);
 
 }  // namespace grille::cli

@@ -16,11 +16,12 @@ nlohmann::json run(const OutputOptions& options, const CommandContext& context) 
 
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<OutputOptions>();
-  CLI::App* command = add_command(app, "convert",
-                                  "Rewrite a model: from GGUF to safetensors, between compressed and dense, or (with "
-                                  "--dtype) in another type",
-                                  "grille convert model.gguf -o model/ --dtype bfloat16",
-                                  [options](const CommandContext& context) { return run(*options, context); });
+  CLI::App* command =
+      add_command(app, "convert",
+                  "Rewrite a model: from GGUF to safetensors, between compressed and dense, or (with "
+                  "--dtype) in another type",
+                  "grille convert model.gguf -o model/ --dtype bfloat16",
+                  [options](const CommandContext& context) { return run(*options, context); });
   add_output_options(*command, *options);
 }
 

@@ -3,8 +3,8 @@
 
 #include "cli/model_options.h"
 #include "grille/base/error.h"
-#include "grille/engine/text_generator.h"
 #include "grille/evaluate/perplexity.h"
+#include "grille/text/document_encoder.h"
 #include "grille/text/text_files.h"
 
 namespace grille::cli {
@@ -30,12 +30,13 @@ std::vector<std::int32_t> read_text(const PerplexityCommand& options, const text
   return ids;
 }
 
-std::vector<std::vector<std::int32_t>> read_documents(const std::string& file, const text::Tokenizer& tokenizer) {
+std::vector<std::vector<std::int32_t>> read_documents(const std::string& file,
+                                                      const text::Tokenizer& tokenizer,
+                                                      std::int64_t context) {
+  text::DocumentEncoder encoder(tokenizer, context);
   std::vector<std::vector<std::int32_t>> documents;
   for (const text::Document& document : text::read_documents(file)) {
-    documents.push_back(document.messages_json.empty()
-                            ? tokenizer.encode(document.text, /*add_special_tokens=*/true)
-                            : engine::encode_chat(tokenizer, nlohmann::ordered_json::parse(document.messages_json)));
+    documents.push_back(encoder.encode(document, file));
   }
   return documents;
 }
@@ -46,25 +47,24 @@ nlohmann::json run(const PerplexityCommand& options, const CommandContext& conte
   const LoadedModel loaded = load_model(options.model, context);
   const text::Tokenizer tokenizer = models::load_tokenizer(loaded.files);
   evaluate::PerplexityOptions perplexity;
-  perplexity.context =
-      options.context > 0 ? options.context : std::min<std::int64_t>(2048, loaded.decoder.config().max_positions);
+  perplexity.context = options.context > 0
+                           ? options.context
+                           : std::min<std::int64_t>(2048, loaded.decoder.config().max_positions);
   perplexity.stride = options.stride;
   const evaluate::PerplexityResult result =
       options.documents.empty()
           ? evaluate::perplexity(loaded.decoder, read_text(options, tokenizer), perplexity, context.progress)
-          : evaluate::document_perplexity(loaded.decoder, read_documents(options.documents, tokenizer),
+          : evaluate::document_perplexity(loaded.decoder,
+                                          read_documents(options.documents, tokenizer, perplexity.context),
                                           perplexity, context.progress);
   if (!context.options.json) {
     std::cout << fmt::format("perplexity {:.4f}", result.perplexity);
     if (result.standard_error) std::cout << fmt::format(" +- {:.4f}", *result.standard_error);
     std::cout << fmt::format(" ({} predictions in {} windows)\n", result.tokens, result.windows);
   }
-  nlohmann::json object = {{"perplexity", result.perplexity},
-                           {"stderr", nullptr},
-                           {"tokens", result.tokens},
-                           {"windows", result.windows},
-                           {"nll_sum", result.nll_sum},
-                           {"context", perplexity.context}};
+  nlohmann::json object = {{"perplexity", result.perplexity}, {"stderr", nullptr},
+                           {"tokens", result.tokens},         {"windows", result.windows},
+                           {"nll_sum", result.nll_sum},       {"context", perplexity.context}};
   if (result.standard_error) object["stderr"] = *result.standard_error;
   return object;
 }
@@ -75,23 +75,28 @@ void add_eval(CLI::App& app) {
   CLI::App* eval = app.add_subcommand("eval", "Measure a model");
   eval->require_subcommand(1);
   auto options = std::make_shared<PerplexityCommand>();
-  CLI::App* command = add_command(*eval, "perplexity", "Perplexity of a text",
-                                  "grille eval perplexity model/ --text wiki.test.raw --text-format hf-wikitext",
-                                  [options](const CommandContext& context) { return run(*options, context); });
+  CLI::App* command =
+      add_command(*eval, "perplexity", "Perplexity of a text",
+                  "grille eval perplexity model/ --text wiki.test.raw --text-format hf-wikitext",
+                  [options](const CommandContext& context) { return run(*options, context); });
   add_model_options(*command, options->model);
-  command->add_option("--text", options->text, "A text file, tokenized whole and cut into windows");
+  command->add_option("--text", options->text, "A text file, tokenized whole and cut into windows")
+      ->check(CLI::ExistingFile);
   command
       ->add_option("--text-format", options->text_format,
                    "plain, or hf-wikitext: lines joined as the Hugging Face data set's rows")
       ->check(CLI::IsMember({"plain", "hf-wikitext"}))
       ->capture_default_str();
-  command->add_option("--documents", options->documents,
-                      "A JSONL file, one document a line (\"text\"), each scored alone");
+  command
+      ->add_option("--documents", options->documents,
+                   "A JSONL file, one document a line (\"text\" or \"messages\"), each scored alone")
+      ->check(CLI::ExistingFile);
   command->add_option("--context", options->context, "Tokens a window (default: 2048 or the model's longest)")
       ->check(CLI::NonNegativeNumber);
   command
-      ->add_option("--stride", options->stride,
-                   "Start a window every so many tokens and score only new ones (default: windows do not overlap)")
+      ->add_option(
+          "--stride", options->stride,
+          "Start a window every so many tokens and score only new ones (default: windows do not overlap)")
       ->check(CLI::PositiveNumber);
   command->add_option("--max-tokens", options->max_tokens, "Keep only the first N tokens of the text")
       ->check(CLI::PositiveNumber);

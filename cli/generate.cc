@@ -22,7 +22,8 @@ nlohmann::json run(const GenerateOptions& options, const CommandContext& context
   engine::check_sampling(options.generation.sampling);
   const LoadedModel loaded = load_model(options.model, context);
   const text::Tokenizer tokenizer = models::load_tokenizer(loaded.files);
-  const std::vector<std::int32_t> prompt = options.chat ? engine::encode_chat(tokenizer, {{{"role", "user"}, {"content", options.prompt}}})
+  const std::vector<std::int32_t> prompt =
+      options.chat ? engine::encode_chat(tokenizer, {{{"role", "user"}, {"content", options.prompt}}})
                    : engine::encode_prompt(tokenizer, options.prompt);
 
   engine::GenerationOptions generation = options.generation;
@@ -38,12 +39,13 @@ nlohmann::json run(const GenerateOptions& options, const CommandContext& context
       });
   if (show) std::cout << "\n";
   const double decoded = static_cast<double>(result.token_ids.size()) - 1;
-  return {{"text", result.text},
-          {"token_ids", result.token_ids},
-          {"finish_reason", result.finish_reason},
-          {"prompt_tokens", result.prompt_tokens},
-          {"prompt_tokens_per_second", rate(static_cast<double>(result.prompt_tokens), result.prompt_seconds)},
-          {"tokens_per_second", rate(decoded, result.decode_seconds)}};
+  return {
+      {"text", result.text},
+      {"token_ids", result.token_ids},
+      {"finish_reason", result.finish_reason},
+      {"prompt_tokens", result.prompt_tokens},
+      {"prompt_tokens_per_second", rate(static_cast<double>(result.prompt_tokens), result.prompt_seconds)},
+      {"tokens_per_second", rate(decoded, result.decode_seconds)}};
 }
 
 }  // namespace
@@ -56,7 +58,8 @@ void add_generate(CLI::App& app) {
                   [options](const CommandContext& context) { return run(*options, context); });
   add_model_options(*command, options->model);
   command->add_option("--prompt", options->prompt, "The text to continue")->required();
-  command->add_flag("--chat", options->chat, "Put the prompt into the model's chat template, as a user's message");
+  command->add_flag("--chat", options->chat,
+                    "Put the prompt into the model's chat template, as a user's message");
   add_generation_options(*command, options->generation);
 }
 

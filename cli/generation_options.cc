@@ -8,9 +8,12 @@ void add_generation_options(CLI::App& command, engine::GenerationOptions& option
       ->capture_default_str();
   command.add_option("--top-k", options.sampling.top_k, "Sample from the k most probable tokens; 0: all")
       ->capture_default_str();
-  command.add_option("--top-p", options.sampling.top_p, "Sample from the tokens that make up this probability")
+  command
+      .add_option("--top-p", options.sampling.top_p, "Sample from the tokens that make up this probability")
       ->capture_default_str();
-  command.add_option("--min-p", options.sampling.min_p, "Drop tokens below this share of the best one's probability")
+  command
+      .add_option("--min-p", options.sampling.min_p,
+                  "Drop tokens below this share of the best one's probability")
       ->capture_default_str();
   command
       .add_option("--repetition-penalty", options.sampling.repetition_penalty,

@@ -3,7 +3,9 @@
 namespace grille::cli {
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("MODEL", options.model, "A Hugging Face directory, a GGUF file, or a hub id in the local cache")
+  command
+      .add_option("MODEL", options.model,
+                  "A Hugging Face directory, a GGUF file, or a hub id in the local cache")
       ->required();
   command
       .add_option("--activations", options.activations,

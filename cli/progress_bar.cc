@@ -44,11 +44,13 @@ void ProgressBar::update(std::int64_t done, std::string_view note) {
 void ProgressBar::finish() {
   if (!active_ || quiet_) return;
   clear_line();
+  active_ = false;
   const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-  std::fputs(fmt::format("{}: {} {} in {}{}{}\n", task_, done_, unit_, duration(seconds), note_.empty() ? "" : ", ", note_)
+  if (seconds < 1.0) return;  // nobody has waited
+  std::fputs(fmt::format("{}: {} {} in {}{}{}\n", task_, done_, unit_, duration(seconds),
+                         note_.empty() ? "" : ", ", note_)
                  .c_str(),
              stderr);
-  active_ = false;
 }
 
 std::string ProgressBar::line() const {
@@ -63,7 +65,8 @@ std::string ProgressBar::line() const {
   if (done_ > 0 && seconds > 0) {
     text += fmt::format(", {:.2f} {}/s", static_cast<double>(done_) / seconds, unit_);
     if (total_ > done_) {
-      text += ", " + duration(seconds * static_cast<double>(total_ - done_) / static_cast<double>(done_)) + " left";
+      text += ", " + duration(seconds * static_cast<double>(total_ - done_) / static_cast<double>(done_)) +
+              " left";
     }
   }
   if (!note_.empty()) text += ", " + note_;

@@ -23,14 +23,15 @@ struct PruneCommand {
 };
 
 compress::Method parse_method(const std::string& name) {
-  for (const auto method : {compress::Method::kMagnitude, compress::Method::kWanda, compress::Method::kSparseGpt}) {
+  for (const auto method :
+       {compress::Method::kMagnitude, compress::Method::kWanda, compress::Method::kSparseGpt}) {
     if (compress::method_name(method) == name) return method;
   }
   fail(ErrorCode::kInternal, "method '{}'", name);
 }
 
 text::CalibrationData read_calibration(const PruneCommand& options, const models::ModelFiles& files,
-                                   const CommandContext& context) {
+                                       const CommandContext& context) {
   text::CalibrationOptions calibration;
   calibration.files.assign(options.calibration.begin(), options.calibration.end());
   calibration.samples = options.samples;
@@ -54,7 +55,8 @@ nlohmann::json run(const PruneCommand& options, const CommandContext& context) {
   pipeline.prune->pattern = prune::parse_pattern(options.pattern, options.sparsity);
   pipeline.prune->method = parse_method(options.method);
   check(!options.calibration.empty() || !compress::method_needs_calibration(pipeline.prune->method),
-        ErrorCode::kInvalidArgument, "--method {} needs text to calibrate on: give --calibration FILE", options.method);
+        ErrorCode::kInvalidArgument, "--method {} needs text to calibrate on: give --calibration FILE",
+        options.method);
 
   const models::ModelFiles files = models::open_model(options.output.model);
   text::CalibrationData calibration;
@@ -65,9 +67,11 @@ nlohmann::json run(const PruneCommand& options, const CommandContext& context) {
   compress::check_options(files, pipeline, calibration.windows);
   const compress::Estimate estimate = compress::estimate(files, pipeline, calibration.windows);
   spdlog::info("estimate: {:.0f} s, {:.1f} GB of memory, {:.1f} MB on disk", estimate.seconds,
-               static_cast<double>(estimate.peak_host_bytes) / 1e9, static_cast<double>(estimate.file_bytes_out) / 1e6);
+               static_cast<double>(estimate.peak_host_bytes) / 1e9,
+               static_cast<double>(estimate.file_bytes_out) / 1e6);
   if (options.dry_run) return estimate_json(estimate);
-  nlohmann::json result = run_pipeline(files, pipeline, calibration.windows, options.output.directory, context);
+  nlohmann::json result =
+      run_pipeline(files, pipeline, calibration.windows, options.output.directory, context);
   result.update(estimate_json(estimate));
   return result;
 }
@@ -76,10 +80,11 @@ nlohmann::json run(const PruneCommand& options, const CommandContext& context) {
 
 void add_prune(CLI::App& app) {
   auto options = std::make_shared<PruneCommand>();
-  CLI::App* command = add_command(
-      app, "prune", "Make a model sparse",
-      "grille prune model/ -o sparse/ --pattern 2:4 --method sparsegpt --quantize fp8-dynamic --calibration chat.jsonl",
-      [options](const CommandContext& context) { return run(*options, context); });
+  CLI::App* command =
+      add_command(app, "prune", "Make a model sparse",
+                  "grille prune model/ -o sparse/ --pattern 2:4 --method sparsegpt --quantize fp8-dynamic "
+                  "--calibration chat.jsonl",
+                  [options](const CommandContext& context) { return run(*options, context); });
   add_output_options(*command, options->output);
   command->add_option("--pattern", options->pattern, "N:M (keep N of every M columns) or unstructured")
       ->capture_default_str();
@@ -87,21 +92,24 @@ void add_prune(CLI::App& app) {
   command->add_option("--method", options->method, "How the weights to remove are chosen")
       ->check(CLI::IsMember({"magnitude", "wanda", "sparsegpt"}))
       ->capture_default_str();
-  command->add_option("--calibration", options->calibration,
-                      "Text that shows the model at work: .txt, .jsonl (text or messages), .u16/.u32 token ids")
+  command
+      ->add_option("--calibration", options->calibration,
+                   "Text that shows the model at work: .txt, .jsonl (text or messages), .u16/.u32 token ids")
       ->check(CLI::ExistingFile);
   command->add_option("--samples", options->samples, "Calibration windows")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->capture_default_str();
   command->add_option("--context", options->context, "Tokens a window (default: 2048 or the model's longest)")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 24));
-  command->add_option("--damping", options->prune.damping, "SparseGPT: share of the mean added to H's diagonal")
+  command
+      ->add_option("--damping", options->prune.damping, "SparseGPT: share of the mean added to H's diagonal")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
   command->add_flag("--true-sequential", options->prune.true_sequential,
                     "Layers of a block see inputs that its pruned layers made (slower)");
-  command->add_option("--targets", options->prune.targets,
-                      "Layers to prune: a class name, a full module name, or re:<regular expression>")
+  command
+      ->add_option("--targets", options->prune.targets,
+                   "Layers to prune: a class name, a full module name, or re:<regular expression>")
       ->capture_default_str();
   command->add_option("--ignore", options->prune.ignore, "Layers to leave alone, in the same syntax")
       ->capture_default_str();

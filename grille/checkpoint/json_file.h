@@ -11,7 +11,7 @@
 namespace grille::checkpoint {
 
 struct JsonLimits {
-  int depth = 64;                       // nested arrays and objects
+  int depth = 64;                              // nested arrays and objects
   std::size_t bytes = std::size_t{256} << 20;  // of the text
 };
 

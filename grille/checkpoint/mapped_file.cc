@@ -32,8 +32,8 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   check(file.value >= 0, ErrorCode::kInvalidArgument, "{}: cannot be opened: {}", path.string(),
         std::strerror(errno));
   struct stat status {};
-  check(::fstat(file.value, &status) == 0 && S_ISREG(status.st_mode), ErrorCode::kNotFound, "{}: not a regular file",
-        path.string());
+  check(::fstat(file.value, &status) == 0 && S_ISREG(status.st_mode), ErrorCode::kNotFound,
+        "{}: not a regular file", path.string());
   const std::size_t size = static_cast<std::size_t>(status.st_size);
   if (size > 0) {
     void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, 0);

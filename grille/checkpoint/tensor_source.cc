@@ -1,5 +1,6 @@
 #include "grille/checkpoint/tensor_source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <ATen/ops/empty.h>
@@ -16,10 +17,14 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 std::optional<TensorInfo> make_tensor_info(DType dtype, std::vector<std::int64_t> shape) {
   std::int64_t bytes = static_cast<std::int64_t>(dtype_size(dtype));
+  bool empty = false;
   for (const std::int64_t size : shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
+    // An empty tensor's other dimensions must multiply too: strides are computed from them.
+    if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes))
+      return std::nullopt;
+    empty |= size == 0;
   }
-  return TensorInfo{dtype, std::move(shape), bytes};
+  return TensorInfo{dtype, std::move(shape), empty ? 0 : bytes};
 }
 
 const TensorInfo& TensorSource::info(const std::string& name) const {
@@ -33,8 +38,8 @@ const TensorInfo& TensorSource::check_read(const std::string& name, std::int64_t
   const TensorInfo& tensor = info(name);
   check(0 <= begin && begin <= end && end <= tensor.rows() &&
             out_bytes == static_cast<std::size_t>((end - begin) * tensor.row_bytes()),
-        ErrorCode::kInvalidArgument, "{}: cannot read rows {} to {} of {} into {} bytes", locate(name), begin, end,
-        tensor.rows(), out_bytes);
+        ErrorCode::kInvalidArgument, "{}: cannot read rows {} to {} of {} into {} bytes", locate(name), begin,
+        end, tensor.rows(), out_bytes);
   return tensor;
 }
 

@@ -20,7 +20,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-at::ScalarType stored_dtype(const tensors::Weight& weight, const models::ModelFiles& files, const Options& options) {
+at::ScalarType stored_dtype(const tensors::Weight& weight, const models::ModelFiles& files,
+                            const Options& options) {
   if (options.dtype) return tensors::torch_dtype(*options.dtype);
   return weight.quantized() ? tensors::torch_dtype(files.config.dtype) : weight.values.scalar_type();
 }
@@ -35,16 +36,18 @@ struct Pruned {
   std::optional<double> damping;
 };
 
-Pruned prune_weight(const at::Tensor& dense, const PruneOptions& options, const prune::InputStatistics* statistics,
-                    const at::Tensor& hessian) {
+Pruned prune_weight(const at::Tensor& dense, const PruneOptions& options,
+                    const prune::InputStatistics* statistics, const at::Tensor& hessian) {
   if (options.method == Method::kSparseGpt) {
-    const prune::SparseGptResult result = prune::sparsegpt(dense, hessian, options.pattern, {options.damping, 128});
+    const prune::SparseGptResult result =
+        prune::sparsegpt(dense, hessian, options.pattern, {options.damping, 128});
     return {result.weight, result.damping};
   }
   const bool wanda = options.method == Method::kWanda;
   const at::Tensor scores =
       wanda ? prune::wanda_scores(dense, statistics->mean_squares()) : prune::magnitude_scores(dense);
-  const at::Tensor keep = prune::keep_mask(scores, options.pattern, wanda ? prune::Scope::kRow : prune::Scope::kMatrix);
+  const at::Tensor keep =
+      prune::keep_mask(scores, options.pattern, wanda ? prune::Scope::kRow : prune::Scope::kMatrix);
   return {dense.mul(keep), std::nullopt};
 }
 
@@ -63,7 +66,8 @@ class BlockWork {
   models::DecoderLayer& layer() { return layer_; }
 
   // Prunes the slots of `wanted`; statistics are in the order of models::shared_inputs().
-  void prune(const std::vector<Slot>& wanted, const std::vector<std::unique_ptr<prune::InputStatistics>>& statistics) {
+  void prune(const std::vector<Slot>& wanted,
+             const std::vector<std::unique_ptr<prune::InputStatistics>>& statistics) {
     for (std::size_t group = 0; group < models::shared_inputs().size(); ++group) {
       const prune::InputStatistics* inputs = group < statistics.size() ? statistics[group].get() : nullptr;
       at::Tensor hessian;
@@ -71,8 +75,8 @@ class BlockWork {
         if (std::find(wanted.begin(), wanted.end(), slot) == wanted.end()) continue;
         throw_if_interrupted();
         if (inputs != nullptr && !hessian.defined()) {
-          check(inputs->finite(), ErrorCode::kCorruptData, "{}: its inputs are not finite on the calibration text",
-                models::module_name(index_, slot));
+          check(inputs->finite(), ErrorCode::kCorruptData,
+                "{}: its inputs are not finite on the calibration text", models::module_name(index_, slot));
           hessian = inputs->hessian();
         }
         prune_slot(slot, inputs, hessian);
@@ -84,8 +88,9 @@ class BlockWork {
     const std::string name = models::module_name(index_, slot);
     LayerReport report{name, 0.0, std::nullopt, std::nullopt, 0, 0.0};
     const tensors::Weight weight = models::load_weight(files_, index_, slot);
-    store(slot, stored_weight(weight, files_, options_, options_.quantize == Quantization::kFp8Dynamic, name,
-                              &report.saturated),
+    store(slot,
+          stored_weight(weight, files_, options_, options_.quantize == Quantization::kFp8Dynamic, name,
+                        &report.saturated),
           std::move(report));
   }
 
@@ -106,8 +111,9 @@ class BlockWork {
     if (hessian.defined()) report.relative_error = prune::relative_error(dense, pruned.weight, hessian);
 
     const at::Tensor values = pruned.weight.to(stored_dtype(source, files_, options_));
-    tensors::Weight weight = options_.prune->pattern.is_two_four() ? tensors::two_four_from_dense(values, name)
-                                                                   : tensors::dense_weight(values);
+    tensors::Weight weight = options_.prune->pattern.is_two_four()
+                                 ? tensors::two_four_from_dense(values, name)
+                                 : tensors::dense_weight(values);
     if (options_.quantize == Quantization::kFp8Dynamic) {
       quantize::Fp8Result quantized = quantize::quantize_fp8(weight, values.scalar_type(), name);
       weight = std::move(quantized.weight);
@@ -133,8 +139,8 @@ class BlockWork {
   std::map<Slot, LayerReport> reports_;
 };
 
-void prune_block(BlockWork& work, const PruneOptions& options, const std::vector<Slot>& wanted, std::int64_t index,
-                 CalibrationRun* calibration) {
+void prune_block(BlockWork& work, const PruneOptions& options, const std::vector<Slot>& wanted,
+                 std::int64_t index, CalibrationRun* calibration) {
   if (calibration == nullptr) {
     work.prune(wanted, {});
   } else if (!options.true_sequential) {
@@ -151,8 +157,9 @@ void prune_block(BlockWork& work, const PruneOptions& options, const std::vector
 
 }  // namespace
 
-tensors::Weight stored_weight(const tensors::Weight& weight, const models::ModelFiles& files, const Options& options,
-                              bool fp8, const std::string& name, std::int64_t* saturated) {
+tensors::Weight stored_weight(const tensors::Weight& weight, const models::ModelFiles& files,
+                              const Options& options, bool fp8, const std::string& name,
+                              std::int64_t* saturated) {
   if (weight.quantized() && (fp8 || !options.dtype)) return weight;  // it is FP8 already
   tensors::Weight result = weight;
   const at::ScalarType dtype = stored_dtype(weight, files, options);
@@ -178,7 +185,8 @@ BlockResult process_block(const models::ModelFiles& files, const Options& option
   for (const Slot slot : models::kSlots) {
     if (std::find(wanted.begin(), wanted.end(), slot) == wanted.end()) work.keep(slot);
   }
-  if (calibration != nullptr && index + 1 < files.config.num_layers) calibration->advance(work.layer(), index);
+  if (calibration != nullptr && index + 1 < files.config.num_layers)
+    calibration->advance(work.layer(), index);
   return work.finish();
 }
 

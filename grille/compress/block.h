@@ -21,7 +21,8 @@ BlockResult process_block(const models::ModelFiles& files, const Options& option
                           CalibrationRun* calibration);
 
 // A weight that is not pruned: quantized, or cast to Options::dtype. `fp8`: whether it is to be quantized.
-tensors::Weight stored_weight(const tensors::Weight& weight, const models::ModelFiles& files, const Options& options,
-                              bool fp8, const std::string& name, std::int64_t* saturated = nullptr);
+tensors::Weight stored_weight(const tensors::Weight& weight, const models::ModelFiles& files,
+                              const Options& options, bool fp8, const std::string& name,
+                              std::int64_t* saturated = nullptr);
 
 }  // namespace grille::compress

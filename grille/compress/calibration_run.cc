@@ -53,22 +53,24 @@ class ObserverScope {
 
 }  // namespace
 
-CalibrationRun::CalibrationRun(const models::Decoder& model, const std::vector<text::CalibrationWindow>& windows)
+CalibrationRun::CalibrationRun(const models::Decoder& model,
+                               const std::vector<text::CalibrationWindow>& windows)
     : model_(model) {
   for (const text::CalibrationWindow& window : windows) {
     std::vector<std::int64_t> positions;
     for (const std::int64_t length : window.segment_lengths) {
       for (std::int64_t i = 0; i < length; ++i) positions.push_back(i);
     }
-    check(positions.size() == window.ids.size(), ErrorCode::kInternal, "calibration: documents cover {} of {} tokens",
-          positions.size(), window.ids.size());
+    check(positions.size() == window.ids.size(), ErrorCode::kInternal,
+          "calibration: documents cover {} of {} tokens", positions.size(), window.ids.size());
     hidden_.push_back(model.embed(window.ids));
     rotary_.push_back(model.rotary().at_positions(positions));
     lengths_.push_back(window.segment_lengths);
   }
 }
 
-at::Tensor CalibrationRun::run(const models::DecoderLayer& layer, std::int64_t index, std::size_t window) const {
+at::Tensor CalibrationRun::run(const models::DecoderLayer& layer, std::int64_t index,
+                               std::size_t window) const {
   throw_if_interrupted();
   nn::SegmentAttention attention(lengths_[window]);
   return layer.forward(hidden_[window], rotary_[window], model_.config(), index, attention);
@@ -83,8 +85,9 @@ std::vector<std::unique_ptr<prune::InputStatistics>> CalibrationRun::collect(mod
     const bool wanted = std::any_of(group.begin(), group.end(), [&](Slot slot) {
       return std::find(slots.begin(), slots.end(), slot) != slots.end();
     });
-    result.push_back(wanted ? std::make_unique<prune::InputStatistics>(layer.linear(group.front()).in_features())
-                            : nullptr);
+    result.push_back(wanted
+                         ? std::make_unique<prune::InputStatistics>(layer.linear(group.front()).in_features())
+                         : nullptr);
     if (wanted) observers.observe(group.front(), *result.back());
   }
   for (std::size_t window = 0; window < hidden_.size(); ++window) run(layer, index, window);

@@ -24,7 +24,8 @@ class CalibrationRun {
 
   // Runs `layer` over all windows and collects the statistics of the inputs of `slots`; one result for
   // each group of slots that share an input, in the order of models::shared_inputs(). Empty groups give null.
-  std::vector<std::unique_ptr<prune::InputStatistics>> collect(models::DecoderLayer& layer, std::int64_t index,
+  std::vector<std::unique_ptr<prune::InputStatistics>> collect(models::DecoderLayer& layer,
+                                                               std::int64_t index,
                                                                const std::vector<models::Slot>& slots);
 
   // Replaces the hidden states by the layer's outputs.

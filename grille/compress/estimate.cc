@@ -35,9 +35,9 @@ double measured_rate(std::int64_t width, at::ScalarType dtype) {
 double product(std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
 
 struct Shapes {
-  double block_weights = 0.0;     // of the linear layers of one block
-  double embedding_weights = 0.0; // embedding and untied head
-  double largest_input = 0.0;     // in_features of the widest layer
+  double block_weights = 0.0;      // of the linear layers of one block
+  double embedding_weights = 0.0;  // embedding and untied head
+  double largest_input = 0.0;      // in_features of the widest layer
 };
 
 Shapes shapes_of(const models::DecoderConfig& config) {
@@ -47,22 +47,26 @@ Shapes shapes_of(const models::DecoderConfig& config) {
     shapes.block_weights += product(rows, cols);
     shapes.largest_input = std::max(shapes.largest_input, static_cast<double>(cols));
   }
-  shapes.embedding_weights = product(config.vocab_size, config.hidden_size) * (config.tie_word_embeddings ? 1 : 2);
+  shapes.embedding_weights =
+      product(config.vocab_size, config.hidden_size) * (config.tie_word_embeddings ? 1 : 2);
   return shapes;
 }
 
 // Operations for one block: forward passes, Gram matrices, factorisation and sweep.
-double block_operations(const models::DecoderConfig& config, const PruneOptions& prune, double tokens, double context) {
+double block_operations(const models::DecoderConfig& config, const PruneOptions& prune, double tokens,
+                        double context) {
   const Shapes shapes = shapes_of(config);
   const double attention = 2.0 * context * product(config.num_heads, config.head_dim);  // causal: half of 4
-  const double passes = 1.0 + (prune.true_sequential ? static_cast<double>(models::shared_inputs().size()) : 1.0);
+  const double passes =
+      1.0 + (prune.true_sequential ? static_cast<double>(models::shared_inputs().size()) : 1.0);
   double operations = passes * tokens * (2.0 * shapes.block_weights + attention);
   for (const std::vector<Slot>& group : models::shared_inputs()) {
     const double width = static_cast<double>(models::slot_shape(config, group.front())[1]);
     operations += tokens * width * (width + 512.0) + 2.0 * width * width * width;
     for (const Slot slot : group) {
       const auto [rows, cols] = models::slot_shape(config, slot);
-      operations += 5.0 * product(rows, cols) * static_cast<double>(cols);  // the sweep, and the error's two products
+      operations +=
+          5.0 * product(rows, cols) * static_cast<double>(cols);  // the sweep, and the error's two products
     }
   }
   return operations;
@@ -72,7 +76,8 @@ double block_operations(const models::DecoderConfig& config, const PruneOptions&
 double bytes_per_weight(const Options& options, DType stored) {
   const bool fp8 = options.quantize == Quantization::kFp8Dynamic;
   const double value = fp8 ? 1.0 : static_cast<double>(dtype_size(stored));
-  const bool packed = options.prune && options.prune->pattern.is_two_four() && options.format == OutputFormat::kCompressed;
+  const bool packed =
+      options.prune && options.prune->pattern.is_two_four() && options.format == OutputFormat::kCompressed;
   return packed ? value / 2.0 + 1.0 / 8.0 : value;
 }
 
@@ -113,7 +118,8 @@ Estimate estimate(const models::ModelFiles& files, const Options& options,
                                  : 0.0;
   const double width = static_cast<double>(config.hidden_size);
   const double hidden = tokens * width * static_cast<double>(dtype_size(compute));
-  const double activations = context * (6.0 * width + 3.0 * static_cast<double>(config.intermediate_size)) * 4.0;
+  const double activations =
+      context * (6.0 * width + 3.0 * static_cast<double>(config.intermediate_size)) * 4.0;
   const double embedding = shapes.embedding_weights * static_cast<double>(dtype_size(stored));
   result.peak_host_bytes = static_cast<std::int64_t>(block + gram + hidden + activations + embedding + 150e6);
   return result;

@@ -10,6 +10,7 @@
 
 #include "grille/checkpoint/safetensors.h"
 #include "grille/compress/options.h"
+#include "grille/compress/output_config.h"
 #include "grille/tensors/weight.h"
 
 namespace grille::compress {
@@ -20,13 +21,17 @@ void write_part(const std::filesystem::path& path, const std::map<std::string, t
 
 class PartFile {
  public:
-  explicit PartFile(const std::filesystem::path& path) : source_(path) {}
-  tensors::Weight weight(const std::string& module, std::int64_t rows, std::int64_t cols) const;
+  explicit PartFile(const std::filesystem::path& path);
+  // Throws Error{kNotFound} for a module that is not in the part.
+  tensors::Weight weight(const std::string& module) const;
+  const ModuleForms& forms() const { return forms_; }
   std::vector<LayerReport> reports() const;
   const checkpoint::TensorSource& source() const { return source_; }
 
  private:
   checkpoint::SafetensorsSource source_;
+  ModuleForms forms_;
+  checkpoint::CompressionConfig compression_;
 };
 
 }  // namespace grille::compress

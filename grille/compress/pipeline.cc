@@ -11,6 +11,7 @@
 #include "grille/checkpoint/safetensors.h"
 #include "grille/compress/assemble.h"
 #include "grille/compress/block.h"
+#include "grille/compress/output_config.h"
 #include "grille/compress/part_file.h"
 #include "grille/compress/selection.h"
 #include "grille/compress/workspace.h"
@@ -23,20 +24,21 @@ using nlohmann::json;
 
 // Everything that the result depends on, for --resume.
 std::string fingerprint(const models::ModelFiles& files, const Options& options) {
-  json object = {{"config", files.hf_config},
-                 {"file_bytes", files.tensors->file_bytes()},
-                 {"options", describe(options)},
-                 {"calibration_sha256", options.calibration_sha256},
-                 {"format", options.format == OutputFormat::kDense ? "dense" : "compressed"},
-                 {"compute_dtype", std::string(dtype_name(options.compute_dtype.value_or(files.config.dtype)))},
-                 {"threads", num_threads()}};
+  json object = {
+      {"config", files.hf_config},
+      {"file_bytes", files.tensors->file_bytes()},
+      {"options", describe(options)},
+      {"calibration_sha256", options.calibration_sha256},
+      {"format", options.format == OutputFormat::kDense ? "dense" : "compressed"},
+      {"compute_dtype", std::string(dtype_name(options.compute_dtype.value_or(files.config.dtype)))},
+      {"threads", num_threads()}};
   if (options.dtype) object["dtype"] = std::string(dtype_name(*options.dtype));
   return object.dump(1) + "\n";
 }
 
 // A block as it was written by an earlier run, ready to be run.
-models::DecoderLayer finished_layer(const models::ModelFiles& files, const Options& options, const std::filesystem::path& part,
-                                    std::int64_t index) {
+models::DecoderLayer finished_layer(const models::ModelFiles& files, const Options& options,
+                                    const std::filesystem::path& part, std::int64_t index) {
   models::LoadOptions load;
   load.compute_dtype = options.compute_dtype;
   load.activations = nn::Activations::kFull;
@@ -44,9 +46,8 @@ models::DecoderLayer finished_layer(const models::ModelFiles& files, const Optio
   const PartFile finished(part);
   for (const Slot slot : models::kSlots) {
     auto& place = layer.linears[static_cast<std::size_t>(slot)];
-    const auto [rows, cols] = models::slot_shape(files.config, slot);
-    place = static_cast<nn::WeightLinear&>(*place).with_weight(
-        finished.weight(models::module_name(index, slot), rows, cols));
+    place =
+        static_cast<nn::WeightLinear&>(*place).with_weight(finished.weight(models::module_name(index, slot)));
   }
   return layer;
 }
@@ -58,8 +59,8 @@ void write_frame(const models::ModelFiles& files, const Options& options, const 
   std::vector<std::string> modules = {"model.embed_tokens"};
   if (!config.tie_word_embeddings) modules.push_back("lm_head");
   for (const std::string& module : modules) {
-    const tensors::Weight source =
-        checkpoint::read_linear(*files.tensors, files.compression, module, config.vocab_size, config.hidden_size);
+    const tensors::Weight source = checkpoint::read_linear(*files.tensors, files.compression, module,
+                                                           config.vocab_size, config.hidden_size);
     weights.emplace(module, stored_weight(source, files, options, fp8, module));
   }
   write_part(path, weights, {{"model.norm.weight", files.tensors->read_tensor("model.norm.weight")}}, {});
@@ -71,7 +72,8 @@ std::map<std::string, at::Tensor> small_tensors(const models::ModelFiles& files,
   std::map<std::string, at::Tensor> tensors;
   for (const auto& [name, info] : files.tensors->tensors()) {
     const bool norm = name.find("norm.weight") != std::string::npos;
-    if (name.starts_with(prefix) && (norm || name.ends_with(".bias"))) tensors.emplace(name, files.tensors->read_tensor(name));
+    if (name.starts_with(prefix) && (norm || name.ends_with(".bias")))
+      tensors.emplace(name, files.tensors->read_tensor(name));
   }
   return tensors;
 }
@@ -85,7 +87,8 @@ void check_options(const models::ModelFiles& files, const Options& options,
   check(!calibration.empty() || !method_needs_calibration(prune.method), ErrorCode::kInvalidArgument,
         "--method {} needs text to calibrate on: give --calibration FILE", method_name(prune.method));
   for (const text::CalibrationWindow& window : calibration) {
-    const std::int64_t longest = *std::max_element(window.segment_lengths.begin(), window.segment_lengths.end());
+    const std::int64_t longest =
+        *std::max_element(window.segment_lengths.begin(), window.segment_lengths.end());
     check(longest <= files.config.max_positions, ErrorCode::kInvalidArgument,
           "calibration: a window of {} tokens is longer than the model's context of {}", longest,
           files.config.max_positions);
@@ -96,7 +99,8 @@ void check_options(const models::ModelFiles& files, const Options& options,
       ++selected;
       const std::int64_t cols = models::slot_shape(files.config, slot)[1];
       check(prune.pattern.kind != prune::Pattern::Kind::kGroups || cols % prune.pattern.group == 0,
-            ErrorCode::kInvalidArgument, "--pattern {}: {} has {} input features, not a multiple of {}; leave it out with --ignore",
+            ErrorCode::kInvalidArgument,
+            "--pattern {}: {} has {} input features, not a multiple of {}; leave it out with --ignore",
             prune.pattern.name(), models::module_name(layer, slot), cols, prune.pattern.group);
     }
   }
@@ -129,11 +133,13 @@ Report run(const models::ModelFiles& files, const Options& options,
     std::vector<LayerReport> layers;
     if (options.resume && std::filesystem::exists(part)) {
       layers = PartFile(part).reports();
-      if (calibration_run && index + 1 < blocks) calibration_run->advance(finished_layer(files, options, part, index), index);
+      if (calibration_run && index + 1 < blocks)
+        calibration_run->advance(finished_layer(files, options, part, index), index);
     } else {
       BlockResult block = process_block(files, options, index, calibration_run ? &*calibration_run : nullptr);
       std::map<std::string, tensors::Weight> weights;
-      for (auto& [slot, weight] : block.weights) weights.emplace(models::module_name(index, slot), std::move(weight));
+      for (auto& [slot, weight] : block.weights)
+        weights.emplace(models::module_name(index, slot), std::move(weight));
       write_part(part, weights, small_tensors(files, index), block.reports);
       layers = std::move(block.reports);
     }

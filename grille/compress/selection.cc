@@ -1,16 +1,16 @@
 #include "grille/compress/selection.h"
 
-#include "grille/checkpoint/compressed_tensors.h"
+#include "grille/checkpoint/module_targets.h"
 
 namespace grille::compress {
 
 std::vector<models::Slot> pruned_slots(const PruneOptions& prune, std::int64_t layer) {
+  const checkpoint::ModuleTargets targets(prune.targets);
+  const checkpoint::ModuleTargets ignore(prune.ignore);
   std::vector<models::Slot> slots;
   for (const models::Slot slot : models::kSlots) {
     const std::string module = models::module_name(layer, slot);
-    if (checkpoint::matches_any(prune.targets, module, "Linear") && !checkpoint::matches_any(prune.ignore, module, "Linear")) {
-      slots.push_back(slot);
-    }
+    if (targets.matches(module, "Linear") && !ignore.matches(module, "Linear")) slots.push_back(slot);
   }
   return slots;
 }

@@ -14,7 +14,9 @@ namespace fs = std::filesystem;
 constexpr const char* kFingerprintFile = "run.json";
 constexpr const char* kParts = "parts";
 
-bool has_entries(const fs::path& path) { return fs::exists(path) && !(fs::is_directory(path) && fs::is_empty(path)); }
+bool has_entries(const fs::path& path) {
+  return fs::exists(path) && !(fs::is_directory(path) && fs::is_empty(path));
+}
 
 void make_directories(const fs::path& path) {
   std::error_code error;
@@ -37,7 +39,8 @@ Workspace::Workspace(fs::path directory, const std::string& fingerprint, bool re
     const bool same = fs::exists(partial_ / kFingerprintFile) &&
                       text::read_file(partial_ / kFingerprintFile) == fingerprint;
     check(resume || overwrite, ErrorCode::kInvalidArgument,
-          "{}: holds an unfinished run; continue it with --resume or start anew with --overwrite", partial_.string());
+          "{}: holds an unfinished run; continue it with --resume or start anew with --overwrite",
+          partial_.string());
     check(!resume || same, ErrorCode::kInvalidArgument,
           "{}: holds an unfinished run with other options or another model; repeat them, or start anew with "
           "--overwrite and without --resume",
@@ -63,8 +66,8 @@ void Workspace::publish() {
   std::error_code error;
   if (overwrite_) fs::remove_all(directory_, error);
   fs::rename(partial_, directory_, error);
-  check(!error, ErrorCode::kNoSpace, "{}: could not be renamed to {}: {}", partial_.string(), directory_.string(),
-        error.message());
+  check(!error, ErrorCode::kNoSpace, "{}: could not be renamed to {}: {}", partial_.string(),
+        directory_.string(), error.message());
 }
 
 }  // namespace grille::compress

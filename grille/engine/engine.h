@@ -12,8 +12,8 @@ namespace grille::engine {
 using RequestId = std::int64_t;
 
 struct Request {
-  std::vector<std::int32_t> prompt;     // at least one token
-  std::int64_t max_tokens = 256;        // most tokens to generate
+  std::vector<std::int32_t> prompt;       // at least one token
+  std::int64_t max_tokens = 256;          // most tokens to generate
   std::vector<std::int32_t> stop_tokens;  // generation ends when one of these comes; it is reported too
   SamplingOptions sampling;
 };
@@ -26,7 +26,7 @@ enum class FinishReason {
 struct TokenEvent {
   RequestId request = 0;
   std::int32_t token = 0;
-  float logprob = 0.0f;  // log of the token's probability under the model's own distribution
+  float logprob = 0.0f;                // log of the token's probability under the model's own distribution
   std::optional<FinishReason> finish;  // set on the request's last token
 };
 

@@ -1,5 +1,8 @@
 #include "grille/engine/kv_cache.h"
 
+#include <array>
+#include <cmath>
+
 #include <ATen/ops/empty.h>
 
 #include "grille/base/error.h"
@@ -29,7 +32,8 @@ void PageAllocator::release(std::int32_t page) {
 
 KvCache::KvCache(const models::DecoderConfig& config, std::int64_t num_pages, at::ScalarType dtype) {
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    const std::array<std::int64_t, 4> shape = {num_pages, config.num_kv_heads, formats::kPageSize, config.head_dim};
+    const std::array<std::int64_t, 4> shape = {num_pages, config.num_kv_heads, formats::kPageSize,
+                                               config.head_dim};
     keys_.push_back(at::empty(shape, dtype));
     values_.push_back(at::empty(shape, dtype));
   }
@@ -48,6 +52,19 @@ formats::PagedKvView KvCache::layer(std::int64_t index) const {
 std::int64_t KvCache::bytes_per_token(const models::DecoderConfig& config, at::ScalarType dtype) {
   return 2 * config.num_layers * config.num_kv_heads * config.head_dim *
          static_cast<std::int64_t>(c10::elementSize(dtype));
+}
+
+at::Tensor PagedAttention::forward(std::int64_t layer, const at::Tensor& query, const at::Tensor& key,
+                                   const at::Tensor& value) {
+  const formats::PagedKvView view = cache_.layer(layer);
+  const auto rows = [](const at::Tensor& x) {
+    return tensors::matrix_view(x.view({x.size(0), x.size(1) * x.size(2)}));
+  };
+  kernels::store_kv(rows(key), rows(value), spans_, view);
+  at::Tensor out = at::empty({query.size(0), query.size(1) * query.size(2)}, query.options());
+  const float scale = 1.0f / std::sqrt(static_cast<float>(query.size(2)));
+  kernels::attention_paged(rows(query), spans_, view, scale, tensors::matrix_view(out));
+  return out;
 }
 
 }  // namespace grille::engine

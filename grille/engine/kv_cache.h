@@ -41,7 +41,8 @@ class KvCache {
 // Attention over the cache for the sequences of one step: stores the step's keys and values, then attends.
 class PagedAttention final : public nn::Attention {
  public:
-  PagedAttention(KvCache& cache, std::vector<formats::SequenceSpan> spans) : cache_(cache), spans_(std::move(spans)) {}
+  PagedAttention(KvCache& cache, std::vector<formats::SequenceSpan> spans)
+      : cache_(cache), spans_(std::move(spans)) {}
   at::Tensor forward(std::int64_t layer, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value) override;
 

@@ -11,7 +11,8 @@ namespace {
 std::int64_t pages_for(std::int64_t tokens) { return (tokens + formats::kPageSize - 1) / formats::kPageSize; }
 
 std::int64_t sequence_limit(const models::DecoderConfig& config, const LocalEngineOptions& options) {
-  return options.max_positions > 0 ? std::min(options.max_positions, config.max_positions) : config.max_positions;
+  return options.max_positions > 0 ? std::min(options.max_positions, config.max_positions)
+                                   : config.max_positions;
 }
 
 }  // namespace
@@ -41,12 +42,13 @@ RequestId LocalEngine::submit(Request request) {
   const std::int64_t vocab = model_.config().vocab_size;
   const std::int64_t length = static_cast<std::int64_t>(request.prompt.size());
   check(length > 0, ErrorCode::kInvalidArgument, "prompt: it has no tokens; give some text");
-  check(request.max_tokens >= 1, ErrorCode::kInvalidArgument, "max_tokens {}: expected at least 1", request.max_tokens);
+  check(request.max_tokens >= 1, ErrorCode::kInvalidArgument, "max_tokens {}: expected at least 1",
+        request.max_tokens);
   check(length < options_.max_positions, ErrorCode::kInvalidArgument,
         "prompt: {} tokens leave no room in the context of {}", length, options_.max_positions);
   for (const std::int32_t id : request.prompt) {
-    check(id >= 0 && id < vocab, ErrorCode::kInvalidArgument, "prompt: token id {} is outside the vocabulary of {}",
-          id, vocab);
+    check(id >= 0 && id < vocab, ErrorCode::kInvalidArgument,
+          "prompt: token id {} is outside the vocabulary of {}", id, vocab);
   }
   Sampler sampler(request.sampling, request.prompt, vocab);
   std::vector<std::int32_t> tokens = request.prompt;
@@ -56,7 +58,8 @@ RequestId LocalEngine::submit(Request request) {
 }
 
 void LocalEngine::abort(RequestId request) {
-  const auto found = std::find_if(queue_.begin(), queue_.end(), [&](const auto& s) { return s->id == request; });
+  const auto found =
+      std::find_if(queue_.begin(), queue_.end(), [&](const auto& s) { return s->id == request; });
   if (found == queue_.end()) return;
   release_pages(**found);
   queue_.erase(found);

@@ -11,8 +11,8 @@
 namespace grille::engine {
 
 struct LocalEngineOptions {
-  std::int64_t max_positions = 0;   // longest sequence, prompt and output together; 0: the model's
-  std::int64_t prefill_chunk = 512; // prompt tokens a step
+  std::int64_t max_positions = 0;    // longest sequence, prompt and output together; 0: the model's
+  std::int64_t prefill_chunk = 512;  // prompt tokens a step
 };
 
 class LocalEngine final : public Engine {

@@ -22,16 +22,17 @@ void check_range(bool ok, const char* option, double value, const char* range) {
 }  // namespace
 
 void check_sampling(const SamplingOptions& options) {
-  check_range(options.temperature >= 0 && std::isfinite(options.temperature), "temperature", options.temperature,
-              "a number from 0 (greedy) up");
+  check_range(options.temperature >= 0 && std::isfinite(options.temperature), "temperature",
+              options.temperature, "a number from 0 (greedy) up");
   check_range(options.top_k >= 0, "top_k", static_cast<double>(options.top_k), "0 (off) or more");
   check_range(options.top_p > 0 && options.top_p <= 1, "top_p", options.top_p, "a number above 0, at most 1");
   check_range(options.min_p >= 0 && options.min_p <= 1, "min_p", options.min_p, "a number from 0 to 1");
-  check_range(options.repetition_penalty > 0 && std::isfinite(options.repetition_penalty), "repetition_penalty",
-              options.repetition_penalty, "a number above 0 (1: off)");
+  check_range(options.repetition_penalty > 0 && std::isfinite(options.repetition_penalty),
+              "repetition_penalty", options.repetition_penalty, "a number above 0 (1: off)");
 }
 
-Sampler::Sampler(const SamplingOptions& options, std::span<const std::int32_t> prompt, std::int64_t vocab_size)
+Sampler::Sampler(const SamplingOptions& options, std::span<const std::int32_t> prompt,
+                 std::int64_t vocab_size)
     : options_(options), random_(options.seed), seen_(static_cast<std::size_t>(vocab_size), false) {
   check_sampling(options);
   for (const std::int32_t id : prompt) seen_.at(static_cast<std::size_t>(id)) = true;
@@ -40,10 +41,11 @@ Sampler::Sampler(const SamplingOptions& options, std::span<const std::int32_t> p
 double Sampler::uniform() { return static_cast<double>(random_() >> 11) * 0x1.0p-53; }
 
 Sampled Sampler::sample(std::span<const float> logits) {
-  check(logits.size() == seen_.size(), ErrorCode::kInternal, "sampler: expected {} logits, got {}", seen_.size(),
-        logits.size());
+  check(logits.size() == seen_.size(), ErrorCode::kInternal, "sampler: expected {} logits, got {}",
+        seen_.size(), logits.size());
   const auto best = std::max_element(logits.begin(), logits.end());
-  check(std::isfinite(*best) && std::none_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }),
+  check(std::isfinite(*best) &&
+            std::none_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }),
         ErrorCode::kInternal, "sampler: the model's logits are not finite");
   const double normaliser = log_sum_exp(logits, *best);
   const auto finish = [&](std::int32_t token) {
@@ -65,9 +67,8 @@ Sampled Sampler::sample(std::span<const float> logits) {
   const float max = *top;
   order_.resize(adjusted_.size());
   std::iota(order_.begin(), order_.end(), 0);
-  const std::size_t kept = options_.top_k > 0
-                               ? std::min(static_cast<std::size_t>(options_.top_k), order_.size())
-                               : order_.size();
+  const std::size_t kept =
+      options_.top_k > 0 ? std::min(static_cast<std::size_t>(options_.top_k), order_.size()) : order_.size();
   const auto higher = [&](std::int32_t a, std::int32_t b) {
     const float la = adjusted_[static_cast<std::size_t>(a)];
     const float lb = adjusted_[static_cast<std::size_t>(b)];
@@ -86,11 +87,13 @@ Sampled Sampler::sample(std::span<const float> logits) {
   std::size_t count = kept;
   if (options_.top_p < 1.0) {
     double cumulative = 0.0;
-    for (count = 0; count < kept && cumulative < options_.top_p * total; ++count) cumulative += weights[count];
+    for (count = 0; count < kept && cumulative < options_.top_p * total; ++count)
+      cumulative += weights[count];
   }
   while (count > 1 && weights[count - 1] < options_.min_p * weights[0]) --count;
 
-  double remaining = std::accumulate(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(count), 0.0);
+  double remaining =
+      std::accumulate(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(count), 0.0);
   remaining *= uniform();
   std::size_t chosen = 0;
   while (chosen + 1 < count && remaining >= weights[chosen]) remaining -= weights[chosen++];

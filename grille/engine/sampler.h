@@ -11,10 +11,11 @@ namespace grille::engine {
 // Defaults change nothing: temperature 0 is greedy.
 struct SamplingOptions {
   double temperature = 0.0;
-  std::int64_t top_k = 0;          // keep the k most probable; 0: all
-  double top_p = 1.0;              // keep the fewest tokens whose probability reaches p
-  double min_p = 0.0;              // drop tokens below min_p times the highest probability
-  double repetition_penalty = 1.0; // > 1: tokens of the prompt and the output become less likely (CTRL, arXiv 1909.05858)
+  std::int64_t top_k = 0;  // keep the k most probable; 0: all
+  double top_p = 1.0;      // keep the fewest tokens whose probability reaches p
+  double min_p = 0.0;      // drop tokens below min_p times the highest probability
+  double repetition_penalty =
+      1.0;  // > 1: tokens of the prompt and the output become less likely (CTRL, arXiv 1909.05858)
   std::uint64_t seed = 0;
 };
 

@@ -80,10 +80,11 @@ TEST(Sampler, RepetitionPenaltyCountsPromptAndOutput) {
 TEST(Sampler, RefusesNanAndBadOptions) {
   Sampler sampler({}, {}, 2);
   EXPECT_THROW(sampler.sample(std::vector<float>{1.0f, NAN}), Error);
-  for (const auto set : {+[](SamplingOptions& o) { o.temperature = -1; }, +[](SamplingOptions& o) { o.top_k = -1; },
-                         +[](SamplingOptions& o) { o.top_p = 0; }, +[](SamplingOptions& o) { o.min_p = 1.5; },
-                         +[](SamplingOptions& o) { o.repetition_penalty = 0; },
-                         +[](SamplingOptions& o) { o.temperature = NAN; }}) {
+  for (const auto set :
+       {+[](SamplingOptions& o) { o.temperature = -1; }, +[](SamplingOptions& o) { o.top_k = -1; },
+        +[](SamplingOptions& o) { o.top_p = 0; }, +[](SamplingOptions& o) { o.min_p = 1.5; },
+        +[](SamplingOptions& o) { o.repetition_penalty = 0; },
+        +[](SamplingOptions& o) { o.temperature = NAN; }}) {
     SamplingOptions options;
     set(options);
     EXPECT_THROW(check_sampling(options), Error);

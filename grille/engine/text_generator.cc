@@ -60,10 +60,12 @@ Generation generate(Engine& engine, const text::Tokenizer& tokenizer, const std:
   Generation result;
   result.prompt_tokens = static_cast<std::int64_t>(prompt.size());
   for (const std::string& stop : options.stop) {
-    check(!stop.empty(), ErrorCode::kInvalidArgument, "stop: an empty string would stop at once; leave it out");
+    check(!stop.empty(), ErrorCode::kInvalidArgument,
+          "stop: an empty string would stop at once; leave it out");
   }
   const auto begin = std::chrono::steady_clock::now();
-  const RequestId request = engine.submit({prompt, options.max_tokens, tokenizer.eos_ids(), options.sampling});
+  const RequestId request =
+      engine.submit({prompt, options.max_tokens, tokenizer.eos_ids(), options.sampling});
   const AbortGuard guard{engine, request};
 
   text::Detokenizer detokenizer(tokenizer);
@@ -99,7 +101,8 @@ std::vector<std::int32_t> encode_prompt(const text::Tokenizer& tokenizer, const 
   return tokenizer.encode(prompt, /*add_special_tokens=*/true);
 }
 
-std::vector<std::int32_t> encode_chat(const text::Tokenizer& tokenizer, const nlohmann::ordered_json& messages) {
+std::vector<std::int32_t> encode_chat(const text::Tokenizer& tokenizer,
+                                      const nlohmann::ordered_json& messages) {
   // The template writes the special tokens itself.
   return tokenizer.encode(text::ChatTemplate::of(tokenizer).render(messages), /*add_special_tokens=*/false);
 }

@@ -38,7 +38,8 @@ Generation generate(Engine& engine, const text::Tokenizer& tokenizer, const std:
 // A prompt's ids: as plain text (BOS where the model wants one), or as a conversation through the model's
 // chat template, ready for the assistant's answer. messages: [{"role": ..., "content": ...}, ...].
 std::vector<std::int32_t> encode_prompt(const text::Tokenizer& tokenizer, const std::string& prompt);
-std::vector<std::int32_t> encode_chat(const text::Tokenizer& tokenizer, const nlohmann::ordered_json& messages);
+std::vector<std::int32_t> encode_chat(const text::Tokenizer& tokenizer,
+                                      const nlohmann::ordered_json& messages);
 
 // Holds text back while it could still be the beginning of a stop string.
 class StopMatcher {

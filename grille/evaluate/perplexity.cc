@@ -74,8 +74,9 @@ PerplexityResult score(const models::Decoder& model, const std::vector<Window>& 
     result.nll_sum += sums.back();
     result.tokens += static_cast<std::int64_t>(logprobs.size());
     ++result.windows;
-    progress.update(result.windows,
-                    fmt::format("perplexity {:.3f}", std::exp(result.nll_sum / static_cast<double>(result.tokens))));
+    progress.update(
+        result.windows,
+        fmt::format("perplexity {:.3f}", std::exp(result.nll_sum / static_cast<double>(result.tokens))));
   }
   progress.finish();
   result.perplexity = std::exp(result.nll_sum / static_cast<double>(result.tokens));
@@ -98,8 +99,8 @@ PerplexityResult perplexity(const models::Decoder& model, const std::vector<std:
   check_context(model, options);
   const std::int64_t length = static_cast<std::int64_t>(ids.size());
   check(length >= options.context, ErrorCode::kInvalidArgument,
-        "--text: it has {} tokens, fewer than one window of {}; give more text or a smaller --context", length,
-        options.context);
+        "--text: it has {} tokens, fewer than one window of {}; give more text or a smaller --context",
+        length, options.context);
   std::vector<Window> windows;
   const auto slice = [&](std::int64_t begin, std::int64_t end) {
     return std::vector<std::int32_t>(ids.begin() + begin, ids.begin() + end);
@@ -125,7 +126,8 @@ PerplexityResult document_perplexity(const models::Decoder& model,
   check_context(model, options);
   std::vector<Window> windows;
   for (const auto& document : documents) {
-    const std::int64_t length = std::min<std::int64_t>(static_cast<std::int64_t>(document.size()), options.context);
+    const std::int64_t length =
+        std::min<std::int64_t>(static_cast<std::int64_t>(document.size()), options.context);
     if (length >= 2) windows.push_back({{document.begin(), document.begin() + length}, 1});
   }
   check(!windows.empty(), ErrorCode::kInvalidArgument, "--documents: no document has two tokens or more");

@@ -32,7 +32,8 @@ PerplexityResult perplexity(const models::Decoder& model, const std::vector<std:
                             const PerplexityOptions& options, Progress& progress);
 
 // Each document alone, truncated to the context; documents of fewer than two tokens count nothing.
-PerplexityResult document_perplexity(const models::Decoder& model, const std::vector<std::vector<std::int32_t>>& documents,
+PerplexityResult document_perplexity(const models::Decoder& model,
+                                     const std::vector<std::vector<std::int32_t>>& documents,
                                      const PerplexityOptions& options, Progress& progress);
 
 // log p(ids[i + 1] | ids[0..i]) for i = 0 .. ids - 2, log-sum-exp in fp64.

@@ -40,15 +40,15 @@ class Reader {
 
   bool flag(const char* key, bool otherwise) const {
     if (!has(key)) return otherwise;
-    check(object_.at(key).is_boolean(), ErrorCode::kCorruptData, "{}: '{}' must be true or false, got {}", file_, key,
-          object_.at(key).dump());
+    check(object_.at(key).is_boolean(), ErrorCode::kCorruptData, "{}: '{}' must be true or false, got {}",
+          file_, key, object_.at(key).dump());
     return object_.at(key).get<bool>();
   }
 
   std::string text(const char* key, const std::string& otherwise) const {
     if (!has(key)) return otherwise;
-    check(object_.at(key).is_string(), ErrorCode::kCorruptData, "{}: '{}' must be a string, got {}", file_, key,
-          object_.at(key).dump());
+    check(object_.at(key).is_string(), ErrorCode::kCorruptData, "{}: '{}' must be a string, got {}", file_,
+          key, object_.at(key).dump());
     return object_.at(key).get<std::string>();
   }
 
@@ -58,11 +58,14 @@ class Reader {
  private:
   std::int64_t dimension_value(const char* key) const {
     const json& value = object_.at(key);
-    check(value.is_number_integer(), ErrorCode::kCorruptData, "{}: '{}' must be a whole number, got {}", file_, key,
+    check(value.is_number_integer(), ErrorCode::kCorruptData, "{}: '{}' must be a whole number, got {}",
+          file_, key, value.dump());
+    const bool fits =
+        !value.is_number_unsigned() || value.get<std::uint64_t>() <= std::numeric_limits<std::int32_t>::max();
+    check(fits && value.get<std::int64_t>() >= 1 &&
+              value.get<std::int64_t>() <= std::numeric_limits<std::int32_t>::max(),
+          ErrorCode::kCorruptData, "{}: '{}' must be between 1 and 2^31 - 1, got {}", file_, key,
           value.dump());
-    const bool fits = !value.is_number_unsigned() || value.get<std::uint64_t>() <= std::numeric_limits<std::int32_t>::max();
-    check(fits && value.get<std::int64_t>() >= 1 && value.get<std::int64_t>() <= std::numeric_limits<std::int32_t>::max(),
-          ErrorCode::kCorruptData, "{}: '{}' must be between 1 and 2^31 - 1, got {}", file_, key, value.dump());
     return value.get<std::int64_t>();
   }
 
@@ -122,8 +125,9 @@ DType parse_dtype(const Reader& reader) {
   std::string name = reader.text("dtype", reader.text("torch_dtype", "float32"));
   if (name.starts_with("torch.")) name = name.substr(6);
   const std::optional<DType> dtype = dtype_from_name(name);
-  check(dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16, ErrorCode::kUnsupported,
-        "{}: dtype '{}' is not supported (supported: float32, bfloat16, float16)", reader.file(), name);
+  check(dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16,
+        ErrorCode::kUnsupported, "{}: dtype '{}' is not supported (supported: float32, bfloat16, float16)",
+        reader.file(), name);
   return *dtype;
 }
 
@@ -133,7 +137,8 @@ std::string parse_family(const Reader& reader) {
     if (family == known) return family;
   }
   std::string architecture = "none";
-  if (reader.has("architectures") && reader.at("architectures").is_array() && !reader.at("architectures").empty()) {
+  if (reader.has("architectures") && reader.at("architectures").is_array() &&
+      !reader.at("architectures").empty()) {
     architecture = reader.at("architectures").front().dump();
   }
   fail(ErrorCode::kUnsupported,
@@ -156,7 +161,8 @@ DecoderConfig parse_config(const json& object, const std::string& file) {
   check(reader.has("head_dim") || config.hidden_size % config.num_heads == 0, ErrorCode::kCorruptData,
         "{}: hidden_size {} is not a multiple of num_attention_heads {} and there is no head_dim", file,
         config.hidden_size, config.num_heads);
-  config.head_dim = reader.dimension("head_dim", std::max<std::int64_t>(config.hidden_size / config.num_heads, 1));
+  config.head_dim =
+      reader.dimension("head_dim", std::max<std::int64_t>(config.hidden_size / config.num_heads, 1));
   config.max_positions = reader.dimension("max_position_embeddings", 2048);
   config.rms_norm_eps = reader.number("rms_norm_eps", 1e-6);
   config.tie_word_embeddings = reader.flag("tie_word_embeddings", false);
@@ -176,7 +182,8 @@ DecoderConfig parse_config(const json& object, const std::string& file) {
   const std::string activation = reader.text("hidden_act", reader.text("hidden_activation", "silu"));
   check(activation == "silu" || activation == "swish", ErrorCode::kUnsupported,
         "{}: activation '{}' is not supported (supported: silu)", file, activation);
-  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping", "num_local_experts", "num_experts"}) {
+  for (const char* key :
+       {"attn_logit_softcapping", "final_logit_softcapping", "num_local_experts", "num_experts"}) {
     if (reader.has(key)) refuse(reader, key, "this feature is not supported");
   }
   return config;

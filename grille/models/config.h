@@ -27,7 +27,7 @@ struct DecoderConfig {
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection
   bool mlp_bias = false;
-  bool query_key_norm = false;  // Qwen3: RMSNorm over head_dim of each query and key head
+  bool query_key_norm = false;    // Qwen3: RMSNorm over head_dim of each query and key head
   DType dtype = DType::kFloat32;  // what the checkpoint says it is (torch_dtype)
 };
 

@@ -58,12 +58,14 @@ std::string module_name(std::int64_t layer, Slot slot) {
   return fmt::format("model.layers.{}.{}", layer, slot_name(slot));
 }
 
-at::Tensor DecoderLayer::forward(const at::Tensor& hidden, const nn::RotaryStep& rotary, const DecoderConfig& config,
-                                 std::int64_t index, nn::Attention& attention) const {
+at::Tensor DecoderLayer::forward(const at::Tensor& hidden, const nn::RotaryStep& rotary,
+                                 const DecoderConfig& config, std::int64_t index,
+                                 nn::Attention& attention) const {
   const std::int64_t tokens = hidden.size(0);
   const double eps = config.rms_norm_eps;
 
-  const std::array<const nn::Linear*, 3> qkv = {&linear(Slot::kQuery), &linear(Slot::kKey), &linear(Slot::kValue)};
+  const std::array<const nn::Linear*, 3> qkv = {&linear(Slot::kQuery), &linear(Slot::kKey),
+                                                &linear(Slot::kValue)};
   std::vector<at::Tensor> projected = nn::forward_shared(nn::rms_norm(hidden, input_norm, eps), qkv);
   at::Tensor query = projected[0].view({tokens, config.num_heads, config.head_dim});
   at::Tensor key = projected[1].view({tokens, config.num_kv_heads, config.head_dim});

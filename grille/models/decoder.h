@@ -73,7 +73,7 @@ class Decoder {
 
   // Filled by load_decoder().
   tensors::Weight embedding;
-  at::Tensor norm;                        // float32 [hidden]
+  at::Tensor norm;                         // float32 [hidden]
   std::unique_ptr<nn::WeightLinear> head;  // shares the embedding's data when tied
   std::vector<DecoderLayer> layers;
 

@@ -69,7 +69,8 @@ std::string hf_name(const std::string& name) {
 
 class GgufTensors final : public checkpoint::TensorSource {
  public:
-  GgufTensors(std::unique_ptr<checkpoint::GgufFile> file, std::int64_t heads, std::int64_t kv_heads, bool permuted)
+  GgufTensors(std::unique_ptr<checkpoint::GgufSource> file, std::int64_t heads, std::int64_t kv_heads,
+              bool permuted)
       : file_(std::move(file)), heads_(heads), kv_heads_(kv_heads), permuted_(permuted) {
     for (const auto& [name, info] : file_->tensors()) {
       if (name == kRopeDivisors) continue;  // part of the configuration
@@ -84,13 +85,14 @@ class GgufTensors final : public checkpoint::TensorSource {
   std::int64_t file_bytes() const override { return file_->file_bytes(); }
   std::string locate(const std::string& name) const override { return file_->locate(original(name)); }
 
-  void read_rows(const std::string& name, std::int64_t begin, std::int64_t end, std::span<std::byte> out) const override {
+  void read_rows(const std::string& name, std::int64_t begin, std::int64_t end,
+                 std::span<std::byte> out) const override {
     const std::int64_t heads = permuted_heads(name);
     if (heads == 0) return file_->read_rows(original(name), begin, end, out);
     const checkpoint::TensorInfo& info = tensors_.at(name);
     const std::int64_t rows = info.shape.at(0);
-    check(rows % (2 * heads) == 0, ErrorCode::kCorruptData, "{}: {} rows cannot be split into {} heads", locate(name),
-          rows, heads);
+    check(rows % (2 * heads) == 0, ErrorCode::kCorruptData, "{}: {} rows cannot be split into {} heads",
+          locate(name), rows, heads);
     const std::size_t row_bytes = static_cast<std::size_t>(info.bytes / rows);
     std::vector<std::byte> stored(static_cast<std::size_t>(info.bytes));
     file_->read_rows(original(name), 0, rows, stored);
@@ -119,7 +121,7 @@ class GgufTensors final : public checkpoint::TensorSource {
     return 0;
   }
 
-  std::unique_ptr<checkpoint::GgufFile> file_;
+  std::unique_ptr<checkpoint::GgufSource> file_;
   std::int64_t heads_;
   std::int64_t kv_heads_;
   bool permuted_;
@@ -130,28 +132,29 @@ class GgufTensors final : public checkpoint::TensorSource {
 // Reads "<architecture>.<key>" entries.
 class Metadata {
  public:
-  Metadata(const checkpoint::GgufFile& file, std::string architecture)
-      : file_(file), architecture_(std::move(architecture)) {}
+  Metadata(const checkpoint::GgufMetadata& metadata, std::string path, std::string architecture)
+      : metadata_(metadata), path_(std::move(path)), architecture_(std::move(architecture)) {}
 
-  std::optional<std::uint64_t> count(const char* key) const { return file_.get_uint(full(key)); }
-  std::optional<double> number(const char* key) const { return file_.get_float(full(key)); }
-  std::optional<std::string> text(const char* key) const { return file_.get_string(full(key)); }
+  std::optional<std::uint64_t> count(const char* key) const { return metadata_.get_uint(full(key)); }
+  std::optional<double> number(const char* key) const { return metadata_.get_float(full(key)); }
+  std::optional<std::string> text(const char* key) const { return metadata_.get_string(full(key)); }
   std::uint64_t required(const char* key) const {
     const auto value = count(key);
-    check(value.has_value(), ErrorCode::kCorruptData, "{}: metadata key '{}' is missing", file_.path(), full(key));
+    check(value.has_value(), ErrorCode::kCorruptData, "{}: metadata key '{}' is missing", path_, full(key));
     return *value;
   }
 
  private:
   std::string full(const char* key) const { return architecture_ + "." + key; }
 
-  const checkpoint::GgufFile& file_;
+  const checkpoint::GgufMetadata& metadata_;
+  std::string path_;
   std::string architecture_;
 };
 
 // Llama 3.1 and later: the file stores each frequency's divisor. Two known parameter sets make them;
 // finding the one that fits gives a config.json that other programs understand.
-json llama3_scaling(const checkpoint::GgufFile& file, const json& config) {
+json llama3_scaling(const checkpoint::GgufSource& file, const json& config) {
   const checkpoint::TensorInfo& info = file.tensors().at(kRopeDivisors);
   const std::int64_t head_dim = config.at("head_dim").get<std::int64_t>();
   check(info.dtype == DType::kFloat32 && info.bytes == head_dim / 2 * 4, ErrorCode::kCorruptData,
@@ -171,7 +174,10 @@ json llama3_scaling(const checkpoint::GgufFile& file, const json& config) {
       same = same && std::abs(plain[i] / scaled[i] - divisors[i]) <= 1e-4f * divisors[i];
     }
     if (same) {
-      return {{"rope_type", "llama3"},      {"factor", factor}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},
+      return {{"rope_type", "llama3"},
+              {"factor", factor},
+              {"low_freq_factor", 1.0},
+              {"high_freq_factor", 4.0},
               {"original_max_position_embeddings", 8192}};
     }
   }
@@ -180,27 +186,28 @@ json llama3_scaling(const checkpoint::GgufFile& file, const json& config) {
 }
 
 // Stored as they are when the linear layers are 16 or 32 bits wide; quantized blocks read as float32.
-std::string stored_dtype(const checkpoint::GgufFile& file) {
+std::string stored_dtype(const checkpoint::GgufSource& file) {
   const auto found = file.tensors().find("blk.0.attn_q.weight");
   return std::string(dtype_name(found == file.tensors().end() ? DType::kFloat32 : found->second.dtype));
 }
 
 }  // namespace
 
-json hf_config_from_gguf(const checkpoint::GgufFile& file) {
-  const std::string architecture = file.get_string("general.architecture").value_or("");
-  check(architecture == "llama" || architecture == "qwen2" || architecture == "qwen3", ErrorCode::kUnsupported,
-        "{}: architecture '{}' is not supported (supported: llama, qwen2, qwen3)", file.path(), architecture);
-  const Metadata metadata(file, architecture);
+json hf_config_from_gguf(const checkpoint::GgufSource& file, const std::string& path) {
+  const std::string architecture = file.metadata().get_string("general.architecture").value_or("");
+  check(architecture == "llama" || architecture == "qwen2" || architecture == "qwen3",
+        ErrorCode::kUnsupported, "{}: architecture '{}' is not supported (supported: llama, qwen2, qwen3)",
+        path, architecture);
+  const Metadata metadata(file.metadata(), path, architecture);
   check(metadata.count("expert_count").value_or(0) == 0, ErrorCode::kUnsupported,
-        "{}: mixture-of-experts models are not supported", file.path());
+        "{}: mixture-of-experts models are not supported", path);
   const std::string scaling = metadata.text("rope.scaling.type").value_or("none");
   check(scaling == "none" || scaling == "linear", ErrorCode::kUnsupported,
-        "{}: rope scaling '{}' is not supported (supported: none, linear)", file.path(), scaling);
+        "{}: rope scaling '{}' is not supported (supported: none, linear)", path, scaling);
 
   const auto embedding = file.tensors().find("token_embd.weight");
   check(embedding != file.tensors().end() && embedding->second.shape.size() == 2, ErrorCode::kCorruptData,
-        "{}: tensor 'token_embd.weight' is missing or not a matrix", file.path());
+        "{}: tensor 'token_embd.weight' is missing or not a matrix", path);
   json config = {
       {"model_type", architecture},
       {"vocab_size", embedding->second.shape[0]},
@@ -219,19 +226,21 @@ json hf_config_from_gguf(const checkpoint::GgufFile& file) {
   };
   const auto heads = config.at("num_attention_heads").get<std::uint64_t>();
   const auto hidden = config.at("hidden_size").get<std::uint64_t>();
-  check(heads > 0, ErrorCode::kCorruptData, "{}: there are no attention heads", file.path());
+  check(heads > 0, ErrorCode::kCorruptData, "{}: there are no attention heads", path);
   config["head_dim"] = metadata.count("attention.key_length").value_or(hidden / heads);
   const auto rotated = metadata.count("rope.dimension_count");
   check(!rotated || *rotated == config.at("head_dim").get<std::uint64_t>(), ErrorCode::kUnsupported,
-        "{}: rotary embedding over a part of the head is not supported", file.path());
+        "{}: rotary embedding over a part of the head is not supported", path);
   if (scaling == "linear") {
-    config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", metadata.number("rope.scaling.factor").value_or(1.0)}};
+    config["rope_scaling"] = {{"rope_type", "linear"},
+                              {"factor", metadata.number("rope.scaling.factor").value_or(1.0)}};
   }
   if (file.tensors().contains(kRopeDivisors)) config["rope_scaling"] = llama3_scaling(file, config);
   const bool bias = file.tensors().contains("blk.0.attn_q.bias");
   if (architecture != "qwen2") config["attention_bias"] = bias;
-  for (const auto& [token, id] : {std::pair{"bos_token_id", file.get_uint("tokenizer.ggml.bos_token_id")},
-                                  std::pair{"eos_token_id", file.get_uint("tokenizer.ggml.eos_token_id")}}) {
+  for (const auto& [token, id] :
+       {std::pair{"bos_token_id", file.metadata().get_uint("tokenizer.ggml.bos_token_id")},
+        std::pair{"eos_token_id", file.metadata().get_uint("tokenizer.ggml.eos_token_id")}}) {
     if (id) config[token] = *id;
   }
   static const std::map<std::string, const char*> kArchitectures = {
@@ -240,32 +249,36 @@ json hf_config_from_gguf(const checkpoint::GgufFile& file) {
   return config;
 }
 
-text::GgmlVocabulary vocabulary_from_gguf(const checkpoint::GgufFile& file) {
+text::GgmlVocabulary vocabulary_from_gguf(const checkpoint::GgufSource& file) {
+  const checkpoint::GgufMetadata& metadata = file.metadata();
   const auto id = [&](const char* key) -> std::optional<std::int64_t> {
-    const auto value = file.get_uint(key);
+    const auto value = metadata.get_uint(key);
     if (!value) return std::nullopt;
     return static_cast<std::int64_t>(*value);
   };
   text::GgmlVocabulary vocabulary;
-  vocabulary.model = file.get_string("tokenizer.ggml.model").value_or("");
-  vocabulary.pre = file.get_string("tokenizer.ggml.pre").value_or("");
-  vocabulary.tokens = file.get_string_array("tokenizer.ggml.tokens").value_or(std::vector<std::string>());
-  vocabulary.token_types = file.get_int_array("tokenizer.ggml.token_type").value_or(std::vector<std::int32_t>());
-  vocabulary.scores = file.get_float_array("tokenizer.ggml.scores").value_or(std::vector<float>());
-  vocabulary.merges = file.get_string_array("tokenizer.ggml.merges").value_or(std::vector<std::string>());
+  vocabulary.model = metadata.get_string("tokenizer.ggml.model").value_or("");
+  vocabulary.pre = metadata.get_string("tokenizer.ggml.pre").value_or("");
+  vocabulary.tokens = metadata.get_string_array("tokenizer.ggml.tokens").value_or(std::vector<std::string>());
+  const auto types =
+      metadata.get_int_array("tokenizer.ggml.token_type").value_or(std::vector<std::int64_t>());
+  for (const std::int64_t type : types) vocabulary.token_types.push_back(static_cast<std::int32_t>(type));
+  const auto scores = metadata.get_float_array("tokenizer.ggml.scores").value_or(std::vector<double>());
+  vocabulary.scores.assign(scores.begin(), scores.end());
+  vocabulary.merges = metadata.get_string_array("tokenizer.ggml.merges").value_or(std::vector<std::string>());
   vocabulary.bos_id = id("tokenizer.ggml.bos_token_id");
   vocabulary.eos_id = id("tokenizer.ggml.eos_token_id");
   vocabulary.eot_id = id("tokenizer.ggml.eot_token_id");
   vocabulary.unk_id = id("tokenizer.ggml.unknown_token_id");
   vocabulary.pad_id = id("tokenizer.ggml.padding_token_id");
-  vocabulary.add_bos = file.get_bool("tokenizer.ggml.add_bos_token");
-  vocabulary.add_eos = file.get_bool("tokenizer.ggml.add_eos_token");
-  vocabulary.add_space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix");
-  vocabulary.chat_template = file.get_string("tokenizer.chat_template").value_or("");
+  vocabulary.add_bos = metadata.get_bool("tokenizer.ggml.add_bos_token");
+  vocabulary.add_eos = metadata.get_bool("tokenizer.ggml.add_eos_token");
+  vocabulary.add_space_prefix = metadata.get_bool("tokenizer.ggml.add_space_prefix");
+  vocabulary.chat_template = metadata.get_string("tokenizer.chat_template").value_or("");
   return vocabulary;
 }
 
-std::unique_ptr<checkpoint::TensorSource> hf_tensors_from_gguf(std::unique_ptr<checkpoint::GgufFile> file,
+std::unique_ptr<checkpoint::TensorSource> hf_tensors_from_gguf(std::unique_ptr<checkpoint::GgufSource> file,
                                                                const json& config) {
   const bool permuted = config.at("model_type") == "llama";
   return std::make_unique<GgufTensors>(std::move(file), config.at("num_attention_heads").get<std::int64_t>(),

@@ -25,9 +25,14 @@ tensors::Weight narrowed(tensors::Weight weight, at::ScalarType compute) {
   return weight;
 }
 
-nn::Activations activations_for(const ModelFiles& files, const std::string& module, const tensors::Weight& weight,
-                                const LoadOptions& options) {
-  const bool dynamic = weight.quantized() && files.compression.quantizes_activations(module);
+bool quantizes_activations(const ModelFiles& files, const std::string& module) {
+  const checkpoint::Fp8Group* group = files.compression.fp8_group(module);
+  return group != nullptr && group->dynamic_activations;
+}
+
+nn::Activations activations_for(const ModelFiles& files, const std::string& module,
+                                const tensors::Weight& weight, const LoadOptions& options) {
+  const bool dynamic = weight.quantized() && quantizes_activations(files, module);
   return dynamic ? options.activations : nn::Activations::kFull;
 }
 
@@ -36,8 +41,8 @@ std::unique_ptr<nn::WeightLinear> make_linear(const ModelFiles& files, const std
   const nn::Activations activations = activations_for(files, module, weight, options);
   at::Tensor bias_values;
   if (bias) bias_values = load_vector(files, module + ".bias", weight.rows);
-  return std::make_unique<nn::WeightLinear>(narrowed(std::move(weight), compute_dtype(files, options)), bias_values,
-                                            activations);
+  return std::make_unique<nn::WeightLinear>(narrowed(std::move(weight), compute_dtype(files, options)),
+                                            bias_values, activations);
 }
 
 }  // namespace
@@ -59,14 +64,16 @@ DecoderLayer load_layer(const ModelFiles& files, std::int64_t index, const LoadO
   const std::string prefix = fmt::format("model.layers.{}.", index);
   DecoderLayer layer;
   layer.input_norm = load_vector(files, prefix + "input_layernorm.weight", config.hidden_size);
-  layer.post_attention_norm = load_vector(files, prefix + "post_attention_layernorm.weight", config.hidden_size);
+  layer.post_attention_norm =
+      load_vector(files, prefix + "post_attention_layernorm.weight", config.hidden_size);
   if (config.query_key_norm) {
     layer.query_norm = load_vector(files, prefix + "self_attn.q_norm.weight", config.head_dim);
     layer.key_norm = load_vector(files, prefix + "self_attn.k_norm.weight", config.head_dim);
   }
   for (const Slot slot : kSlots) {
     layer.linears[static_cast<std::size_t>(slot)] =
-        make_linear(files, module_name(index, slot), load_weight(files, index, slot), slot_has_bias(config, slot), options);
+        make_linear(files, module_name(index, slot), load_weight(files, index, slot),
+                    slot_has_bias(config, slot), options);
   }
   return layer;
 }
@@ -75,11 +82,13 @@ Decoder load_decoder_frame(const ModelFiles& files, const LoadOptions& options) 
   const DecoderConfig& config = files.config;
   Decoder decoder(config, compute_dtype(files, options));
   const auto read = [&](const std::string& module) {
-    return checkpoint::read_linear(*files.tensors, files.compression, module, config.vocab_size, config.hidden_size);
+    return checkpoint::read_linear(*files.tensors, files.compression, module, config.vocab_size,
+                                   config.hidden_size, module == kEmbedding ? "Embedding" : "Linear");
   };
   decoder.embedding = narrowed(read(kEmbedding), decoder.compute_dtype());
   decoder.norm = load_vector(files, "model.norm.weight", config.hidden_size);
-  decoder.head = make_linear(files, kHead, config.tie_word_embeddings ? decoder.embedding : read(kHead), false, options);
+  decoder.head =
+      make_linear(files, kHead, config.tie_word_embeddings ? decoder.embedding : read(kHead), false, options);
   return decoder;
 }
 

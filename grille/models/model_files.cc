@@ -1,5 +1,7 @@
 #include "grille/models/model_files.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -7,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "grille/base/error.h"
+#include "grille/checkpoint/json_file.h"
 #include "grille/checkpoint/safetensors.h"
 #include "grille/models/decoder.h"
 #include "grille/models/gguf_model.h"
@@ -16,17 +19,22 @@ namespace grille::models {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-
 // Files that travel with a model when its weights are rewritten.
-constexpr std::array kSideFiles = {"tokenizer.json",          "tokenizer_config.json", "special_tokens_map.json",
-                                   "generation_config.json",  "chat_template.jinja",   "vocab.json",
-                                   "merges.txt",              "tokenizer.model",       "added_tokens.json"};
+constexpr std::array kSideFiles = {"tokenizer.json",
+                                   "tokenizer_config.json",
+                                   "special_tokens_map.json",
+                                   "generation_config.json",
+                                   "chat_template.jinja",
+                                   "vocab.json",
+                                   "merges.txt",
+                                   "tokenizer.model",
+                                   "added_tokens.json"};
 
 // The hub's cache: HF_HUB_CACHE, or HF_HOME/hub, or ~/.cache/huggingface/hub.
 fs::path hub_cache() {
   if (const char* cache = std::getenv("HF_HUB_CACHE"); cache != nullptr && *cache != '\0') return cache;
-  if (const char* home = std::getenv("HF_HOME"); home != nullptr && *home != '\0') return fs::path(home) / "hub";
+  if (const char* home = std::getenv("HF_HOME"); home != nullptr && *home != '\0')
+    return fs::path(home) / "hub";
   const char* home = std::getenv("HOME");
   return fs::path(home != nullptr ? home : ".") / ".cache" / "huggingface" / "hub";
 }
@@ -45,7 +53,8 @@ std::optional<fs::path> hub_snapshot(const std::string& id) {
   const fs::path root = hub_cache() / folder;
   std::ifstream reference(root / "refs" / "main");
   std::string commit;
-  if (!(reference >> commit) || commit.find_first_not_of("0123456789abcdef") != std::string::npos) return std::nullopt;
+  if (!(reference >> commit) || commit.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return std::nullopt;
   const fs::path snapshot = root / "snapshots" / commit;
   if (!fs::is_directory(snapshot)) return std::nullopt;
   return snapshot;
@@ -55,37 +64,29 @@ fs::path locate_model(const std::string& model) {
   if (fs::exists(model)) return model;
   if (is_hub_id(model)) {
     if (const auto snapshot = hub_snapshot(model)) return *snapshot;
-    fail(ErrorCode::kNotFound, "{}: no such file or folder, and not in the local hub cache; get it with: hf download {}",
-         model, model);
+    fail(ErrorCode::kNotFound,
+         "{}: no such file or folder, and not in the local hub cache; get it with: hf download {}", model,
+         model);
   }
   fail(ErrorCode::kNotFound, "{}: no such file or folder", model);
 }
 
-json read_json(const fs::path& path) {
-  const std::string contents = text::read_file(path);
-  json object = json::parse(contents, nullptr, /*allow_exceptions=*/false);
-  check(!object.is_discarded(), ErrorCode::kCorruptData, "{}: not valid JSON", path.string());
-  return object;
-}
-
 void open_directory(ModelFiles& files) {
   const fs::path config = files.path / "config.json";
-  check(fs::exists(config), ErrorCode::kNotFound, "{}: no config.json in this folder; expected a Hugging Face model",
-        files.path.string());
-  files.hf_config = read_json(config);
+  check(fs::exists(config), ErrorCode::kNotFound,
+        "{}: no config.json in this folder; expected a Hugging Face model", files.path.string());
+  files.hf_config = checkpoint::read_json_file(config);
   files.config = parse_config(files.hf_config, config.string());
   files.compression = checkpoint::parse_compression_config(files.hf_config, config.string());
-  files.tensors = checkpoint::open_safetensors(files.path);
+  files.tensors = std::make_unique<checkpoint::SafetensorsSource>(files.path);
 }
 
 void open_gguf(ModelFiles& files) {
-  auto file = checkpoint::GgufFile::open(files.path);
+  auto file = std::make_unique<checkpoint::GgufSource>(files.path);
   files.from_gguf = true;
-  files.hf_config = hf_config_from_gguf(*file);
+  files.hf_config = hf_config_from_gguf(*file, files.path.string());
   files.config = parse_config(files.hf_config, files.path.string());
-  if (file->get_string("tokenizer.ggml.model")) {
-    files.gguf_vocabulary = vocabulary_from_gguf(*file);
-  }
+  if (file->metadata().has("tokenizer.ggml.model")) files.gguf_vocabulary = vocabulary_from_gguf(*file);
   files.tensors = hf_tensors_from_gguf(std::move(file), files.hf_config);
 }
 
@@ -137,12 +138,12 @@ void check_tensor_names(const ModelFiles& files) {
     const bool known_suffix =
         std::find(kLinearSuffixes.begin(), kLinearSuffixes.end(), suffix) != kLinearSuffixes.end();
     check(expected.modules.contains(module) && known_suffix, ErrorCode::kCorruptData,
-          "{} is not part of a {} model with this configuration, and would be ignored", files.tensors->locate(name),
-          files.config.family);
+          "{} is not part of a {} model with this configuration, and would be ignored",
+          files.tensors->locate(name), files.config.family);
     missing_modules.erase(module);
   }
-  check(missing_tensors.empty(), ErrorCode::kCorruptData, "{}: tensor '{}' is missing ({} in all)", files.path.string(),
-        missing_tensors.empty() ? "" : *missing_tensors.begin(), missing_tensors.size());
+  check(missing_tensors.empty(), ErrorCode::kCorruptData, "{}: tensor '{}' is missing ({} in all)",
+        files.path.string(), missing_tensors.empty() ? "" : *missing_tensors.begin(), missing_tensors.size());
   check(missing_modules.empty(), ErrorCode::kCorruptData, "{}: the weight of '{}' is missing ({} in all)",
         files.path.string(), missing_modules.empty() ? "" : *missing_modules.begin(), missing_modules.size());
 }

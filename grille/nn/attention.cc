@@ -13,7 +13,8 @@ namespace {
 at::Tensor heads_first(const at::Tensor& x, std::int64_t groups) {
   at::Tensor heads = x.permute({1, 0, 2});
   if (groups > 1) {
-    heads = heads.unsqueeze(1).expand({-1, groups, -1, -1}).reshape({x.size(1) * groups, x.size(0), x.size(2)});
+    heads =
+        heads.unsqueeze(1).expand({-1, groups, -1, -1}).reshape({x.size(1) * groups, x.size(0), x.size(2)});
   }
   return heads.unsqueeze(0);
 }

@@ -56,7 +56,8 @@ WeightLinear::WeightLinear(tensors::Weight weight, at::Tensor bias, Activations 
 
 std::unique_ptr<WeightLinear> WeightLinear::with_weight(tensors::Weight weight) const {
   check(weight.rows == weight_.rows && weight.cols == weight_.cols, ErrorCode::kInvalidArgument,
-        "linear: expected a weight of [{}, {}], got [{}, {}]", weight_.rows, weight_.cols, weight.rows, weight.cols);
+        "linear: expected a weight of [{}, {}], got [{}, {}]", weight_.rows, weight_.cols, weight.rows,
+        weight.cols);
   const Activations activations = weight.quantized() ? activations_ : Activations::kFull;
   return std::make_unique<WeightLinear>(std::move(weight), bias_, activations);
 }

@@ -33,7 +33,8 @@ enum class Activations {
 class WeightLinear final : public Linear {
  public:
   // bias: float32 [out_features] or undefined. kQuantized is refused for a weight that is not FP8.
-  explicit WeightLinear(tensors::Weight weight, at::Tensor bias = {}, Activations activations = Activations::kFull);
+  explicit WeightLinear(tensors::Weight weight, at::Tensor bias = {},
+                        Activations activations = Activations::kFull);
 
   std::int64_t in_features() const override { return weight_.cols; }
   std::int64_t out_features() const override { return weight_.rows; }

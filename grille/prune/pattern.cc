@@ -33,16 +33,20 @@ Pattern parse_pattern(const std::string& text, std::optional<double> sparsity) {
     return pattern;
   }
   const std::size_t colon = text.find(':');
-  const auto keep = colon == std::string::npos ? std::nullopt : parse_count(std::string_view(text).substr(0, colon));
-  const auto group = colon == std::string::npos ? std::nullopt : parse_count(std::string_view(text).substr(colon + 1));
-  check(keep && group && *keep >= 1 && *keep < *group && *group <= 32, ErrorCode::kInvalidArgument,
-        "--pattern {}: expected N:M (keep N of every M columns, 1 <= N < M <= 32, e.g. 2:4) or 'unstructured'", text);
+  const auto keep =
+      colon == std::string::npos ? std::nullopt : parse_count(std::string_view(text).substr(0, colon));
+  const auto group =
+      colon == std::string::npos ? std::nullopt : parse_count(std::string_view(text).substr(colon + 1));
+  check(
+      keep && group && *keep >= 1 && *keep < *group && *group <= 32, ErrorCode::kInvalidArgument,
+      "--pattern {}: expected N:M (keep N of every M columns, 1 <= N < M <= 32, e.g. 2:4) or 'unstructured'",
+      text);
   pattern.keep = *keep;
   pattern.group = *group;
   pattern.sparsity = 1.0 - static_cast<double>(*keep) / static_cast<double>(*group);
   check(!sparsity || std::abs(*sparsity - pattern.sparsity) < 1e-9, ErrorCode::kInvalidArgument,
-        "--sparsity {} contradicts --pattern {}, which is {:.4g}; leave --sparsity out", sparsity.value_or(0), text,
-        pattern.sparsity);
+        "--sparsity {} contradicts --pattern {}, which is {:.4g}; leave --sparsity out", sparsity.value_or(0),
+        text, pattern.sparsity);
   return pattern;
 }
 

@@ -33,7 +33,8 @@ Factor inverse_factor(const at::Tensor& hessian, double damping) {
     if (inverse_info.item<int>() == 0) return {upper.contiguous(), tried};
   }
   fail(ErrorCode::kCorruptData,
-       "sparsegpt: the Hessian is not positive definite even with damping {}; use more calibration samples or a "
+       "sparsegpt: the Hessian is not positive definite even with damping {}; use more calibration samples "
+       "or a "
        "larger --damping",
        std::max(1.0, damping));
 }
@@ -41,11 +42,11 @@ Factor inverse_factor(const at::Tensor& hessian, double damping) {
 // One row of one block of columns: `w` holds the current weights and becomes the pruned ones, `errors`
 // what each column's removal leaves to the columns after the block.
 struct RowSweep {
-  const float* factor;     // U of this block, [columns, stride]
+  const float* factor;  // U of this block, [columns, stride]
   std::int64_t stride;
   std::int64_t columns;
   const Pattern* pattern;
-  const bool* keep;        // this row's mask for an unstructured pattern, else null
+  const bool* keep;  // this row's mask for an unstructured pattern, else null
 
   void run(float* w, float* errors) const {
     std::array<bool, 32> group_keep{};
@@ -126,14 +127,16 @@ SparseGptResult sparsegpt(const at::Tensor& weight, const at::Tensor& hessian, c
     const bool* mask = keep.defined() ? keep.const_data_ptr<bool>() : nullptr;
     parallel_for(rows, 8, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t row = first; row < last; ++row) {
-        const RowSweep sweep{u.const_data_ptr<float>(), cols, count, &pattern, mask ? mask + row * count : nullptr};
+        const RowSweep sweep{u.const_data_ptr<float>(), cols, count, &pattern,
+                             mask ? mask + row * count : nullptr};
         sweep.run(weights + row * cols, left + row * left_stride);
       }
     });
     const std::int64_t rest = cols - begin - count;
     if (rest > 0) {
       w.narrow(1, begin + count, rest)
-          .addmm_(errors.narrow(1, 0, count), factor.upper.narrow(0, begin, count).narrow(1, begin + count, rest),
+          .addmm_(errors.narrow(1, 0, count),
+                  factor.upper.narrow(0, begin, count).narrow(1, begin + count, rest),
                   /*beta=*/1, /*alpha=*/-1);
     }
   }

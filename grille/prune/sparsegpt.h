@@ -11,8 +11,8 @@
 namespace grille::prune {
 
 struct SparseGptOptions {
-  double damping = 0.01;       // added to the diagonal, times the diagonal's mean
-  std::int64_t block = 128;    // columns between two lazy updates; rounded down to a multiple of the group
+  double damping = 0.01;     // added to the diagonal, times the diagonal's mean
+  std::int64_t block = 128;  // columns between two lazy updates; rounded down to a multiple of the group
 };
 
 struct SparseGptResult {

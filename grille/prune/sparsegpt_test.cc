@@ -20,7 +20,8 @@ namespace {
 // The optimal-brain-surgeon sweep from its definition, in fp64 with a fresh inverse for every column:
 // with the columns before i fixed, removing w_i costs w_i^2 / (2 G_00) and the best answer of the others is
 // w -= w_i / G_00 * G_0, G = inverse(H[i:, i:]).
-at::Tensor definition(const at::Tensor& weight, const at::Tensor& damped, std::int64_t keep, std::int64_t group) {
+at::Tensor definition(const at::Tensor& weight, const at::Tensor& damped, std::int64_t keep,
+                      std::int64_t group) {
   at::Tensor w = weight.to(at::kDouble).clone();
   const at::Tensor h = damped.to(at::kDouble);
   const std::int64_t cols = w.size(1);
@@ -68,7 +69,8 @@ TEST(SparseGpt, MatchesItsDefinition) {
     const Problem problem = random_problem(9, 48);
     const at::Tensor expected = definition(problem.weight, problem.damped, keep, group);
     // Blocks of 12 so that lazy updates between blocks are part of it.
-    const SparseGptResult result = sparsegpt(problem.weight, problem.hessian, groups(keep, group), {0.01, 12});
+    const SparseGptResult result =
+        sparsegpt(problem.weight, problem.hessian, groups(keep, group), {0.01, 12});
     const at::Tensor difference = result.weight.to(at::kDouble).sub(expected);
     // Masks are equal, and fp32 loses about condition * eps; the matrices here have conditions up to 1e4.
     EXPECT_TRUE(result.weight.ne(0).eq(expected.ne(0)).all().item<bool>()) << keep << ":" << group;

@@ -15,13 +15,15 @@ namespace {
 constexpr std::int64_t kBlock = 512;  // columns of one block of the triangle
 }
 
-InputStatistics::InputStatistics(std::int64_t features) : gram_(at::zeros({features, features}, at::kFloat)) {}
+InputStatistics::InputStatistics(std::int64_t features)
+    : gram_(at::zeros({features, features}, at::kFloat)), squares_(at::zeros({features}, at::kDouble)) {}
 
 void InputStatistics::add(const at::Tensor& x) {
   const std::int64_t features = gram_.size(0);
-  check(x.dim() == 2 && x.size(1) == features, ErrorCode::kInternal, "statistics: expected [tokens, {}] inputs",
-        features);
+  check(x.dim() == 2 && x.size(1) == features, ErrorCode::kInternal,
+        "statistics: expected [tokens, {}] inputs", features);
   const at::Tensor inputs = x.to(at::kFloat);
+  squares_.add_(inputs.to(at::kDouble).square().sum(0));
   for (std::int64_t begin = 0; begin < features; begin += kBlock) {
     const std::int64_t rows = std::min(kBlock, features - begin);
     at::Tensor block = gram_.narrow(0, begin, rows).narrow(1, begin, features - begin);
@@ -38,10 +40,10 @@ at::Tensor InputStatistics::hessian() const {
 
 at::Tensor InputStatistics::mean_squares() const {
   check(sequences_ > 0, ErrorCode::kInternal, "statistics: no calibration sequence was seen");
-  return gram_.diagonal().div(static_cast<double>(sequences_)).contiguous();
+  return squares_.div(static_cast<double>(sequences_)).to(at::kFloat);
 }
 
-bool InputStatistics::finite() const { return at::isfinite(gram_.diagonal()).all().item<bool>(); }
+bool InputStatistics::finite() const { return at::isfinite(squares_).all().item<bool>(); }
 
 double relative_error(const at::Tensor& weight, const at::Tensor& pruned, const at::Tensor& hessian) {
   const at::Tensor difference = weight.sub(pruned);

@@ -28,7 +28,8 @@ class InputStatistics {
   bool finite() const;
 
  private:
-  at::Tensor gram_;  // upper block triangle
+  at::Tensor gram_;     // upper block triangle
+  at::Tensor squares_;  // its diagonal in fp64: Wanda decides near-ties by it
   std::int64_t sequences_ = 0;
 };
 

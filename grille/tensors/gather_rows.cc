@@ -8,7 +8,8 @@
 namespace grille::tensors {
 
 at::Tensor gather_rows(const Weight& weight, const std::vector<std::int32_t>& ids, at::ScalarType dtype) {
-  check(weight.format == WeightFormat::kDense, ErrorCode::kUnsupported, "embedding: a 2:4 table is not supported");
+  check(weight.format == WeightFormat::kDense, ErrorCode::kUnsupported,
+        "embedding: a 2:4 table is not supported");
   const std::int64_t count = static_cast<std::int64_t>(ids.size());
   at::Tensor rows = at::empty({count, weight.cols}, weight.values.options());
   const std::size_t row_bytes = static_cast<std::size_t>(weight.cols) * dtype_size(weight.dtype());
@@ -23,7 +24,8 @@ at::Tensor gather_rows(const Weight& weight, const std::vector<std::int32_t>& id
   }
   if (!weight.quantized()) return rows.to(dtype);
   at::Tensor scales = at::empty({count, 1}, weight.scale.options().dtype(at::kFloat));
-  const at::Tensor table = weight.scale.scalar_type() == at::kFloat ? weight.scale : weight.scale.to(at::kFloat);
+  const at::Tensor table =
+      weight.scale.scalar_type() == at::kFloat ? weight.scale : weight.scale.to(at::kFloat);
   for (std::int64_t i = 0; i < count; ++i) {
     scales.mutable_data_ptr<float>()[i] = table.const_data_ptr<float>()[ids[static_cast<std::size_t>(i)]];
   }

@@ -40,8 +40,8 @@ Weight dense_weight(at::Tensor values, at::Tensor scale = {});
 Weight empty_two_four(std::int64_t rows, std::int64_t cols, DType dtype);
 
 // Writes one row of a 2:4 weight: cols / 2 kept values and ceil(cols / 8) bytes of bitmask (bit k of byte b:
-// column 8 b + k). A kept -0 is stored as +0. Returns false, and leaves the row undefined, if a group does not
-// keep exactly two columns; see first_bad_group(). Rows may be written from several threads.
+// column 8 b + k). A kept -0 is stored as +0. Returns false, and leaves the row undefined, if a group does
+// not keep exactly two columns; see first_bad_group(). Rows may be written from several threads.
 bool set_two_four_row(Weight& weight, std::int64_t row, const void* values, const std::uint8_t* bitmask);
 
 // The first group of a bitmask row that does not keep exactly two columns, or -1.

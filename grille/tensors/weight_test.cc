@@ -50,7 +50,8 @@ TEST(Weight, PackingThenUnpackingGivesTheSameNumbers) {
     for (std::int64_t cols : {4, 8, 12, 60, 64, 68, 128, 1000}) {
       const at::Tensor dense = random_two_four(5, cols, dtype, static_cast<unsigned>(cols));
       const Weight weight = two_four_from_dense(dense, "w");
-      EXPECT_TRUE(at::equal(to_dense_values(weight).to(at::kFloat), dense.to(at::kFloat))) << dtype << " " << cols;
+      EXPECT_TRUE(at::equal(to_dense_values(weight).to(at::kFloat), dense.to(at::kFloat)))
+          << dtype << " " << cols;
     }
   }
 }
@@ -92,8 +93,9 @@ TEST(Weight, MissingEntriesTakeTheLowestFreeColumnsAndMinusZeroBecomesPlusZero) 
 TEST(Weight, AThirdNonZeroIsAnErrorThatNamesItsPlaceAndValues) {
   at::Tensor dense = at::zeros({3, 16}, at::kFloat);
   for (int j = 0; j < 3; ++j) dense.mutable_data_ptr<float>()[2 * 16 + 8 + j] = static_cast<float>(j + 1);
-  EXPECT_EQ(message_of([&] { two_four_from_dense(dense, "layer.q"); }),
-            "layer.q: row 2, group 2 (columns 8 to 11) holds 1, 2, 3, 0: 2:4 allows two non-zeros, all finite");
+  EXPECT_EQ(
+      message_of([&] { two_four_from_dense(dense, "layer.q"); }),
+      "layer.q: row 2, group 2 (columns 8 to 11): weights 1, 2, 3, 0: 2:4 allows two that are not zero");
 }
 
 TEST(Weight, NanAndInfinityAreErrors) {
@@ -151,7 +153,8 @@ TEST(Weight, DenseWeightWantsAScaleForFp8AndOnlyThere) {
 
 TEST(Finite, FindsTheFirstNanOrInfinity) {
   const float infinity = std::numeric_limits<float>::infinity();
-  for (at::ScalarType dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
+  for (at::ScalarType dtype :
+       {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
     at::Tensor values = at::zeros({10000}, at::kFloat);
     values.mutable_data_ptr<float>()[77] = 448.0f;
     EXPECT_EQ(first_not_finite(values.to(dtype).const_data_ptr(), dtype_from_torch(dtype), 10000), -1);

@@ -8,6 +8,17 @@
 #include "grille/kernels/pack_24.h"
 #include "grille/kernels/select_24.h"
 #include "grille/tensors/views.h"
+#include "grille/text/tokenizer.h"
+
+// Reaches the Rust library: text that is no tokenizer.json must come back as an Error.
+static bool refuses_a_bad_tokenizer() {
+  try {
+    grille::text::Tokenizer::from_json("{}");
+    return false;
+  } catch (const grille::Error&) {
+    return true;
+  }
+}
 
 int main() {
   using grille::DType;

@@ -1,4 +1,4 @@
-#include "grille/checkpoint/quoted.h"
+#include "grille/checkpoint/quote_name.h"
 
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 namespace grille::checkpoint {
 
-std::string quoted(std::string_view text) {
+std::string quote_name(std::string_view text) {
   constexpr std::size_t kLongest = 120;
   std::string result = "'";
   for (const char c : text.substr(0, kLongest)) {

@@ -1,0 +1,35 @@
+#include "grille/checkpoint/module_targets.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "grille/base/error.h"
+
+namespace grille::checkpoint {
+namespace {
+constexpr std::string_view kPatternPrefix = "re:";
+constexpr std::size_t kMostTargets = 100'000;
+constexpr std::size_t kMostPatterns = 1000;
+}  // namespace
+
+ModuleTargets::ModuleTargets(std::vector<std::string> targets) : list_(std::move(targets)) {
+  check(list_.size() <= kMostTargets, ErrorCode::kInvalidArgument, "{} targets, at most {} are possible",
+        list_.size(), kMostTargets);
+  for (const std::string& target : list_) {
+    if (!target.starts_with(kPatternPrefix)) {
+      names_.insert(target);
+      continue;
+    }
+    check(patterns_.size() < kMostPatterns, ErrorCode::kInvalidArgument, "more than {} patterns in one list",
+          kMostPatterns);
+    patterns_.emplace_back(std::string_view(target).substr(kPatternPrefix.size()));
+  }
+}
+
+bool ModuleTargets::matches(const std::string& module, const std::string& class_name) const {
+  return names_.contains(module) || names_.contains(class_name) ||
+         std::any_of(patterns_.begin(), patterns_.end(),
+                     [&](const NamePattern& p) { return p.matches(module); });
+}
+
+}  // namespace grille::checkpoint

@@ -1,0 +1,80 @@
+#include "grille/compress/part_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include "grille/base/error.h"
+#include "grille/checkpoint/compressed_tensors.h"
+#include "grille/checkpoint/safetensors_writer.h"
+#include "grille/tensors/views.h"
+
+namespace grille::compress {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kReportsKey = "layers";
+
+json to_json(const LayerReport& report) {
+  json object = {{"name", report.name}, {"sparsity", report.sparsity}, {"seconds", report.seconds}};
+  if (report.relative_error) object["relative_error"] = *report.relative_error;
+  if (report.damping) object["damping"] = *report.damping;
+  if (report.saturated > 0) object["saturated"] = report.saturated;
+  return object;
+}
+
+bool is_two_four(const tensors::Weight& weight) { return weight.format == tensors::WeightFormat::kTwoFour; }
+
+std::optional<double> optional_number(const json& object, const char* key) {
+  return object.contains(key) ? std::optional<double>(object.at(key).get<double>()) : std::nullopt;
+}
+
+LayerReport from_json(const json& object) {
+  return {object.at("name").get<std::string>(),       object.at("sparsity").get<double>(),
+          optional_number(object, "relative_error"),  optional_number(object, "damping"),
+          object.value("saturated", std::int64_t{0}), object.at("seconds").get<double>()};
+}
+
+}  // namespace
+
+void write_part(const std::filesystem::path& path, const std::map<std::string, tensors::Weight>& weights,
+                const std::map<std::string, at::Tensor>& tensors, const std::vector<LayerReport>& reports) {
+  std::vector<checkpoint::TensorSpec> specs;
+  for (const auto& [module, weight] : weights) {
+    const auto more = checkpoint::linear_tensors(module, checkpoint::form_of(weight, is_two_four(weight)));
+    specs.insert(specs.end(), more.begin(), more.end());
+  }
+  for (const auto& [name, tensor] : tensors) {
+    specs.push_back({name, tensors::dtype_of(tensor), tensor.sizes().vec()});
+  }
+  json layers = json::array();
+  for (const LayerReport& report : reports) layers.push_back(to_json(report));
+  checkpoint::SafetensorsWriter writer(path, specs, {{kReportsKey, layers.dump()}});
+  for (const auto& [module, weight] : weights) {
+    checkpoint::write_linear(writer, module, weight, is_two_four(weight));
+  }
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor whole = tensor.contiguous();
+    writer.write(name, {static_cast<const std::byte*>(whole.const_data_ptr()), whole.nbytes()});
+  }
+  writer.finish();
+}
+
+PartFile::PartFile(const std::filesystem::path& path)
+    : source_(path), forms_(forms_in(source_)), compression_(compression_for(forms_)) {}
+
+tensors::Weight PartFile::weight(const std::string& module) const {
+  const auto form = forms_.find(module);
+  check(form != forms_.end(), ErrorCode::kNotFound, "{}: is not in this part", source_.locate(module));
+  return checkpoint::read_linear(source_, compression_, module, form->second.rows, form->second.cols);
+}
+
+std::vector<LayerReport> PartFile::reports() const {
+  const auto found = source_.metadata().find(kReportsKey);
+  check(found != source_.metadata().end(), ErrorCode::kCorruptData,
+        "{}: is not a finished block of an earlier run", source_.locate(""));
+  std::vector<LayerReport> reports;
+  for (const json& object : json::parse(found->second)) reports.push_back(from_json(object));
+  return reports;
+}
+
+}  // namespace grille::compress
