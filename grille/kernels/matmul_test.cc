@@ -116,8 +116,7 @@ class Problem {
   std::vector<std::byte> random_matrix(std::int64_t rows, std::int64_t cols, DType dtype,
                                        std::vector<float>& values) {
     const std::int64_t stride = cols + case_.padding;
-    std::vector<std::byte> data(static_cast<std::size_t>(rows * stride) * dtype_size(dtype) + 64,
-                                std::byte{0xff});
+    std::vector<std::byte> data(static_cast<std::size_t>(rows * stride) * dtype_size(dtype), std::byte{0xff});
     for (std::int64_t i = 0; i < rows; ++i) {
       for (std::int64_t j = 0; j < cols; ++j) {
         set_reference_value(dtype, data.data(), i * stride + j, value());
@@ -134,8 +133,7 @@ class Problem {
     }
     constexpr std::uint8_t kPatterns[] = {0b0011, 0b0101, 0b1001, 0b0110, 0b1010, 0b1100};
     const std::int64_t stride = case_.k / 2 + case_.padding;
-    weight_.assign(static_cast<std::size_t>(case_.n * stride) * dtype_size(case_.weight) + 64,
-                   std::byte{0xff});
+    weight_.assign(static_cast<std::size_t>(case_.n * stride) * dtype_size(case_.weight), std::byte{0xff});
     mask_.assign(static_cast<std::size_t>(case_.n * mask_stride()), 0);
     dense_values_.assign(static_cast<std::size_t>(case_.n * case_.k), 0.0f);
     for (std::int64_t j = 0; j < case_.n; ++j) {
