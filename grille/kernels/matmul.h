@@ -42,8 +42,8 @@ using AnyWeight = std::variant<DenseWeight, TwoFourWeight>;
 // other combination both sides are converted to fp32 first. A row of y depends on its own row of x alone
 // and neither on m nor on the number of threads, bit for bit (it does depend on the instruction set).
 // Any m >= 0, n >= 0, k >= 1; matmul_24 wants k % 4 == 0. float8 NaN codes are not weights: whoever reads
-// a file refuses them. Runs on the process's OpenMP threads. Scratch: O(m k), plus at most 256 KiB (or
-// four rows of the weight) a thread, kept for the next call.
+// a file refuses them. Runs on the process's OpenMP threads. Scratch, kept for the next call: O(m k), and
+// 512 KiB + O(m) a thread.
 // Throws Error{kInvalidArgument} on shape or dtype mismatch, naming the values.
 void matmul_dense(const MatmulTokens& tokens, const DenseWeight& weight, const MatmulOutput& output);
 void matmul_24(const MatmulTokens& tokens, const TwoFourWeight& weight, const MatmulOutput& output);

@@ -7,9 +7,10 @@
 namespace grille::kernels {
 namespace {
 
-constexpr std::int64_t kPanelBytes = 256 * 1024;  // a quarter to an eighth of an L2 cache
+constexpr std::int64_t kPanelBytes = 512 * 1024;  // at most half of an L2 cache
 constexpr std::int64_t kMaxPanelRows = 64;
-constexpr std::int64_t kRowGroup = 4;  // weight rows that the inner loop handles together
+constexpr std::int64_t kRowGroup = 4;         // weight rows that the inner loop handles together
+constexpr std::int64_t kBlockColumns = 4096;  // of a panel; see cpu/matmul-inl.h
 
 bool fits_bfloat16(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat8E4M3; }
 
@@ -36,7 +37,7 @@ MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa) {
   plan.token_tile = static_cast<int>(std::max<std::int64_t>(1, (problem.m + tiles - 1) / tiles));
 
   plan.expand_panel = tiles > 1;
-  const std::int64_t row_bytes = problem.k * (pairs ? 2 : 4);
+  const std::int64_t row_bytes = std::min(problem.k, kBlockColumns) * (pairs ? 2 : 4);
   const std::int64_t rows =
       plan.expand_panel ? kPanelBytes / std::max<std::int64_t>(row_bytes, 1) : kMaxPanelRows;
   plan.panel_rows = std::clamp(rows / kRowGroup * kRowGroup, kRowGroup, kMaxPanelRows);

@@ -30,7 +30,8 @@ struct MatmulPlan {
   // Tokens that share one pass over a weight row, 1 ... max_token_tile(isa).
   int token_tile = 1;
   // false: weight rows are decoded as they are multiplied, once (m <= token_tile).
-  // true: `panel_rows` rows are decoded into scratch, which every token tile then reads.
+  // true: `panel_rows` rows are decoded into scratch, 4096 columns at a time, which every token tile then
+  // reads.
   bool expand_panel = false;
   std::int64_t panel_rows = 0;  // a multiple of 4
 };
@@ -40,7 +41,7 @@ int max_token_tile(Isa isa);
 
 MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa);
 
-// "avx512 bfloat16-pairs panel of 32 rows x 6 tokens"
+// "avx512 bfloat16-pairs panel of 64 rows x 6 tokens"
 std::string to_string(const MatmulPlan& plan);
 
 }  // namespace grille::kernels

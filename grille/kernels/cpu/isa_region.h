@@ -13,6 +13,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #if defined(__x86_64__)
 // GCC 12 takes its own headers' undefined vectors for mistakes (GCC bug 105593).

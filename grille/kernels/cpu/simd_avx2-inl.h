@@ -119,6 +119,8 @@ struct Simd {
     }
   }
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+  // Not into the first-level cache.
+  static void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 };
 
 // Sixteen float8 in the low bytes of 16-bit lanes, sign-extended -> float16 bits of the value / 256.

@@ -106,6 +106,8 @@ struct Simd {
     }
   }
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+  // Not into the first-level cache.
+  static void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 };
 
 // The bits of a 2:4 mask, two in every nibble, and those of them that are their nibble's second.

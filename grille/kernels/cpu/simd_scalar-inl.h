@@ -94,6 +94,7 @@ struct Simd {
     }
   }
   static void prefetch(const void*) {}
+  static void prefetch_far(const void*) {}
 };
 
 // How matmul decodes weights: kStep columns at a time into kVectors vectors.
