@@ -12,7 +12,7 @@ export CTEST_OUTPUT_ON_FAILURE := 1
 JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 FUZZ_RUNS ?= 1000000
-TIDY_SECONDS ?= 600
+TIDY_SECONDS ?= 120
 RUST_ARCHIVE := build/rust/release/libgrille_text.a
 PYTHON := .venv/bin/python
 

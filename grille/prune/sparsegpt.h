@@ -21,8 +21,8 @@ struct SparseGptResult {
 };
 
 // Factors and sweep are in fp64: in fp32 the order of sums alone moves a model's perplexity by percents.
-// weight float32 [rows, cols]; hessian float32 or float64 [cols, cols] (InputStatistics::hessian). A column with a
-// zero diagonal is dead: it becomes zero. Cost: cols^3 for the factors, rows * cols^2 for the sweep.
+// weight float32 [rows, cols]; hessian float32 or float64 [cols, cols] (InputStatistics::hessian). A column
+// with a zero diagonal is dead: it becomes zero. Cost: cols^3 for the factors, rows * cols^2 for the sweep.
 // Throws Error{kInvalidArgument} when cols is not a multiple of the pattern's group, Error{kCorruptData}
 // when no damping up to 1 makes the Hessian positive definite.
 SparseGptResult sparsegpt(const at::Tensor& weight, const at::Tensor& hessian, const Pattern& pattern,
