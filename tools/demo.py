@@ -20,6 +20,7 @@ OUT = ROOT / "build" / "demo"
 QUESTION = "What is the capital of France, and what is it known for?"
 SPEED_PROMPT_CHARACTERS = 2000  # about 500 tokens to prefill
 SPEED_TOKENS = 64
+EVALUATION_TOKENS = 28 * 1024
 
 
 def model_file() -> Path:
@@ -74,7 +75,8 @@ def size_on_disk(path: Path) -> int:
 
 
 def measure(model: Path, evaluation: Path) -> dict:
-    perplexity = grille("eval", "perplexity", model, "--text", evaluation, "--context", 1024)
+    perplexity = grille("eval", "perplexity", model, "--text", evaluation, "--context", 1024, "--max-tokens",
+                        EVALUATION_TOKENS)
     prompt = evaluation.read_text(encoding="utf-8")[:SPEED_PROMPT_CHARACTERS]
     speed = grille("generate", model, "--prompt", prompt, "--max-tokens", SPEED_TOKENS)
     sample = grille("generate", model, "--chat", "--prompt", QUESTION, "--max-tokens", 60)
@@ -97,7 +99,7 @@ def print_table(rows: list[tuple[str, dict]]) -> None:
               f"{row['prefill']:>15.0f}{row['decode']:>14.1f}")
     print(f"\nAsked: {QUESTION}")
     for name, row in rows:
-        print(f"\n--- {name}\n{row['text'].strip()}")
+        print(f"\n--- {name}\n{row['text'].strip() or '(it ended its answer at once)'}")
 
 
 def main() -> None:
