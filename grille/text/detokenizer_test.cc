@@ -65,7 +65,8 @@ TEST_P(DetokenizerOf, PiecesOfRealTextMakeTheDecodedText) {
   GRILLE_NEEDS_SHARED_DATA();
   const Tokenizer& tokenizer = shared_tokenizer(GetParam());
   const std::string text =
-      "  Hello,  world!\n\n\tcafé 你好 🇩🇪👩‍👩‍👧‍👦 naïve\u00a0x \U0001F600\U0001F680 ಠ_ಠ 123 4 "
+      "  Hello,  world!\n\n\tcafé 你好 🇩🇪👩‍👩‍👧‍👦 naïve\u00a0x \U0001F600\U0001F680 ಠ_ಠ 123 "
+      "4 "
       "<s> "
       "▁ "
       "end ";
