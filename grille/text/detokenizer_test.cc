@@ -64,10 +64,10 @@ TEST_P(DetokenizerOf, PiecesOfRandomIdsMakeTheDecodedText) {
 TEST_P(DetokenizerOf, PiecesOfRealTextMakeTheDecodedText) {
   GRILLE_NEEDS_SHARED_DATA();
   const Tokenizer& tokenizer = shared_tokenizer(GetParam());
-  // clang-format off: it does not settle on where to break a string with wide characters
+  // It does not settle on where to break a string with wide characters.
+  // clang-format off
   const std::string text =
-      "  Hello,  world!\n\n\tcafé 你好 🇩🇪👩‍👩‍👧‍👦 naïve\u00a0x \U0001F600\U0001F680 ಠ_ಠ 123 4 <s> ▁ "
-      "end ";
+      "  Hello,  world!\n\n\tcafé 你好 🇩🇪👩‍👩‍👧‍👦 naïve\u00a0x \U0001F600\U0001F680 ಠ_ಠ 123 4 <s> ▁ end ";
   // clang-format on
   const Ids ids = tokenizer.encode(text);
   EXPECT_EQ(streamed(tokenizer, ids, false), tokenizer.decode(ids, false));
