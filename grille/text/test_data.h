@@ -74,7 +74,7 @@ inline const Tokenizer& shared_tokenizer(const std::string& name) {
   if (found != cache.end()) return found->second;
   const TemporaryFolder folder;
   for (const auto& entry : fs::directory_iterator(shared_data() / "tokenizers" / name)) {
-    const fs::path file = entry.path();
+    const fs::path& file = entry.path();
     const fs::path target = file.extension() == ".gz" ? file.stem() : file.filename();
     folder.write(target.string(), read_gzip(file));
   }
