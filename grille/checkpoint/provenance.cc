@@ -31,7 +31,8 @@ ProvenanceStep parse_step(const json& object) {
   step.version = object.value("version", "");
   step.method = object.value("method", "");
   step.options = object.value("options", json::object());
-  step.seed = object.value("seed", std::uint64_t{0});
+  // get<>() would cast a number that does not fit; this refuses what is not a whole number.
+  if (object.contains("seed")) step.seed = object.at("seed").get_ref<const json::number_unsigned_t&>();
   step.calibration_sha256 = object.value("calibration_sha256", "");
   step.perplexity_before = number(object, "perplexity_before");
   step.perplexity_after = number(object, "perplexity_after");
@@ -64,7 +65,7 @@ std::optional<Provenance> parse_provenance(const json& config, const std::string
   if (!config.is_object() || !config.contains("grille") || config.at("grille").is_null()) return std::nullopt;
   try {
     const json& object = config.at("grille");
-    check(object.at("version").get<int>() == kVersion, ErrorCode::kUnsupported,
+    check(object.at("version") == json(kVersion), ErrorCode::kUnsupported,
           "{}: grille: written by a later version of this program", file);
     Provenance result;
     for (const json& step : object.at("steps")) result.steps.push_back(parse_step(step));
