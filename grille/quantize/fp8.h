@@ -12,7 +12,7 @@ namespace grille::quantize {
 
 struct Fp8Result {
   tensors::Weight weight;
-  std::int64_t saturated = 0;  // weights that were cut off at +-448 times the (rounded) scale
+  std::int64_t saturated = 0;  // weights that would have rounded beyond 448 times the stored scale
 };
 
 // Rounds a float32, bfloat16 or float16 weight, dense or 2:4, to FP8. The scale of a row is its largest
