@@ -49,11 +49,6 @@ formats::PagedKvView KvCache::layer(std::int64_t index) const {
           keys.size(3)};
 }
 
-std::int64_t KvCache::bytes_per_token(const models::DecoderConfig& config, at::ScalarType dtype) {
-  return 2 * config.num_layers * config.num_kv_heads * config.head_dim *
-         static_cast<std::int64_t>(c10::elementSize(dtype));
-}
-
 at::Tensor PagedAttention::forward(std::int64_t layer, const at::Tensor& query, const at::Tensor& key,
                                    const at::Tensor& value) {
   const formats::PagedKvView view = cache_.layer(layer);

@@ -31,7 +31,6 @@ class KvCache {
   // Memory: num_pages * 16 * 2 * num_layers * num_kv_heads * head_dim elements, committed as it is used.
   KvCache(const models::DecoderConfig& config, std::int64_t num_pages, at::ScalarType dtype);
   formats::PagedKvView layer(std::int64_t index) const;
-  static std::int64_t bytes_per_token(const models::DecoderConfig& config, at::ScalarType dtype);
 
  private:
   std::vector<at::Tensor> keys_;  // one a layer: [num_pages, num_kv_heads, kPageSize, head_dim]
