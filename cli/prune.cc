@@ -20,6 +20,7 @@ struct PruneCommand {
   std::int64_t samples = 128;
   std::int64_t context = 0;
   bool dry_run = false;
+  const CLI::App* command = nullptr;
 };
 
 compress::Method parse_method(const std::string& name) {
@@ -49,16 +50,29 @@ nlohmann::json estimate_json(const compress::Estimate& estimate) {
           {"estimated_file_bytes_out", estimate.file_bytes_out}};
 }
 
+// An option that would change nothing is a mistake.
+void check_used(const PruneCommand& options) {
+  const auto given = [&](const char* name) { return options.command->count(name) > 0; };
+  check(options.method == "sparsegpt" || !given("--damping"), ErrorCode::kInvalidArgument,
+        "--damping: --method {} has none", options.method);
+  for (const char* name : {"--samples", "--context", "--true-sequential"}) {
+    check(!options.calibration.empty() || !given(name), ErrorCode::kInvalidArgument,
+          "{}: belongs to --calibration, which is not given", name);
+  }
+}
+
 nlohmann::json run(const PruneCommand& options, const CommandContext& context) {
   compress::Options pipeline = compress_options(options.output, options.quantize, context.options);
   pipeline.prune = options.prune;
   pipeline.prune->pattern = prune::parse_pattern(options.pattern, options.sparsity);
   pipeline.prune->method = parse_method(options.method);
+  check_used(options);
   check(!options.calibration.empty() || !compress::method_needs_calibration(pipeline.prune->method),
         ErrorCode::kInvalidArgument, "--method {} needs text to calibrate on: give --calibration FILE",
         options.method);
 
   const models::ModelFiles files = models::open_model(options.output.model);
+  if (!options.dry_run) compress::check_output(files, pipeline, options.output.directory);
   text::CalibrationData calibration;
   if (!options.calibration.empty()) {
     calibration = read_calibration(options, files, context);
@@ -85,6 +99,7 @@ void add_prune(CLI::App& app) {
                   "grille prune model/ -o sparse/ --pattern 2:4 --method sparsegpt --quantize fp8-dynamic "
                   "--calibration chat.jsonl",
                   [options](const CommandContext& context) { return run(*options, context); });
+  options->command = command;
   add_output_options(*command, options->output);
   command->add_option("--pattern", options->pattern, "N:M (keep N of every M columns) or unstructured")
       ->capture_default_str();

@@ -46,7 +46,7 @@ Sampled Sampler::sample(std::span<const float> logits) {
   const auto best = std::max_element(logits.begin(), logits.end());
   check(std::isfinite(*best) &&
             std::none_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }),
-        ErrorCode::kInternal, "sampler: the model's logits are not finite");
+        ErrorCode::kCorruptData, "sampler: the model's logits are not finite; try --dtype float32");
   const double normaliser = log_sum_exp(logits, *best);
   const auto finish = [&](std::int32_t token) {
     seen_[static_cast<std::size_t>(token)] = true;
