@@ -176,7 +176,8 @@ int run_command_line(int argc, char** argv) {
   for (const auto add : {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat})
     add(app);
   try {
-    check_command(app, std::span<const char* const>(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0));
+    check_command(
+        app, std::span<const char* const>(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0));
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::Success& success) {

@@ -71,6 +71,8 @@ def test_usage_errors(model, tmp_path):
     ({"hidden_act": "gelu"}, "gelu"),
     ({"hidden_size": "64"}, "hidden_size"),
     ({"num_hidden_layers": 10**12}, "num_hidden_layers"),
+    ({"num_hidden_layers": 2**31 - 1}, "num_hidden_layers"),
+    ({"max_position_embeddings": 0}, "max_position_embeddings"),
     ({"num_hidden_layers": 3}, "model.layers.2"),
     ({"num_hidden_layers": 1}, "model.layers.1"),
     ({"num_key_value_heads": 3}, "num_key_value_heads"),

@@ -1,5 +1,5 @@
-// For tests: parsers against mutated input. Whatever the bytes, a grille::Error or a result, and nothing else.
-// Meant to run under the address sanitizer (`make fuzz`); seeded, so that a failure repeats.
+// For tests: parsers against mutated input. Whatever the bytes, a grille::Error or a result, and nothing
+// else. Meant to run under the address sanitizer (`make fuzz`); seeded, so that a failure repeats.
 #pragma once
 
 #include <unistd.h>
@@ -18,8 +18,8 @@
 
 namespace grille {
 
-// How many random inputs a Fuzz* test tries: GRILLE_FUZZ_RUNS (`make fuzz` sets it), else 2000, enough to keep
-// the test itself alive.
+// How many random inputs a Fuzz* test tries: GRILLE_FUZZ_RUNS (`make fuzz` sets it), else 2000, enough to
+// keep the test itself alive.
 inline std::int64_t fuzz_runs() {
   const char* text = std::getenv("GRILLE_FUZZ_RUNS");
   const std::int64_t runs = text == nullptr ? 0 : std::strtoll(text, nullptr, 10);
@@ -99,9 +99,9 @@ class Mutator {
 };
 
 inline std::vector<std::string> json_words() {
-  return {"{",   "}",   "[",   "]",  "\"",
-          ":",   ",",   "null", "true", "-1",
-          "1e9", "0.5", "99999999999999999999", "\\u0000", "\xff"};
+  return {
+      "{",       "}",   "[", "]", "\"", ":", ",", "null", "true", "-1", "1e9", "0.5", "99999999999999999999",
+      "\\u0000", "\xff"};
 }
 
 struct FuzzInput {
@@ -112,7 +112,8 @@ struct FuzzInput {
 };
 
 // Runs `parse` on mutated seeds. The seeds themselves must be accepted, and mutations must not all be refused
-// or all be accepted, or else the test looks at nothing. An input that takes kSlowestSeconds ends the process.
+// or all be accepted, or else the test looks at nothing. An input that takes kSlowestSeconds ends the
+// process.
 template <typename Parse>
 void fuzz(const FuzzInput& input, Parse&& parse) {
   constexpr unsigned kSlowestSeconds = 20;

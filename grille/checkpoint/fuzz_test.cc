@@ -58,28 +58,31 @@ TEST(FuzzSafetensors, AnyBytesGiveAnErrorOrATensor) {
 TEST(FuzzSafetensors, AnyHeaderGivesAnErrorOrATensor) {  // the length always fits: more gets past it
   fuzz(
       {{R"({"a":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[8],"data_offsets":[8,16]}})",
-       R"({"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"__metadata__":{"k":"v"},"b":{"dtype":"F64","shape":[1,1],"data_offsets":[8,16]}})"},
+        R"({"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"__metadata__":{"k":"v"},"b":{"dtype":"F64","shape":[1,1],"data_offsets":[8,16]}})"},
        json_words()},
       [](const std::string& header) { read_safetensors(safetensors_file(header, std::string(16, '\1'))); });
 }
 
 TEST(FuzzSafetensorsIndex, AnyIndexGivesAnErrorOrTheTensorsOfItsFiles) {
   const ScratchDirectory folder;
-  folder.write("a.safetensors", safetensors_file(
-      R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"y":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
-      "01234567"));
+  folder.write(
+      "a.safetensors",
+      safetensors_file(
+          R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"y":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
+          "01234567"));
   folder.write("b.safetensors",
                safetensors_file(R"({"z":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "0123"));
-  fuzz({{R"({"metadata":{"total_size":12},"weight_map":{"x":"a.safetensors","y":"a.safetensors","z":"b.safetensors"}})",
-         R"({"weight_map":{"z":"b.safetensors"}})"},
-        {"{", "}", "\"", ":", ",", "a.safetensors", "b.safetensors", "/dev/zero", "../", "weight_map", "[]", "\\u0000"},
-        // It opens files.
-        /*cost=*/4},
-       [&](const std::string& text) {
-         folder.write("model.safetensors.index.json", text);
-         const SafetensorsSource source(folder.path());
-         for (const auto& [name, info] : source.tensors()) source.read_tensor(name);
-       });
+  fuzz(
+      {{R"({"metadata":{"total_size":12},"weight_map":{"x":"a.safetensors","y":"a.safetensors","z":"b.safetensors"}})",
+        R"({"weight_map":{"z":"b.safetensors"}})"},
+       {"{", "}", "\"", ":", ",", "a.safetensors", "b.safetensors", "/dev/zero", "../", "weight_map", "[]",
+        "\\u0000"},
+       /*cost=*/10},  // one file is written, up to three are opened
+      [&](const std::string& text) {
+        folder.write("model.safetensors.index.json", text);
+        const SafetensorsSource source(folder.path());
+        for (const auto& [name, info] : source.tensors()) source.read_tensor(name);
+      });
 }
 
 TEST(FuzzGguf, AnyBytesGiveAnErrorOrTensors) {

@@ -44,9 +44,7 @@ std::string sampled_weights_sha256(const models::ModelFiles& files) {
 // The ids that are run, which depend on the files, their tokenizer, the context, the samples and the seed.
 std::string windows_sha256(const std::vector<text::CalibrationWindow>& calibration) {
   text::Sha256 hash;
-  const auto update = [&](const auto& values) {
-    hash.update(fmt::format("{},", fmt::join(values, ",")));
-  };
+  const auto update = [&](const auto& values) { hash.update(fmt::format("{},", fmt::join(values, ","))); };
   for (const text::CalibrationWindow& window : calibration) {
     update(window.segment_lengths);
     update(window.ids);

@@ -15,8 +15,8 @@ void check_directory(const std::filesystem::path& directory, bool overwrite,
 class Workspace {
  public:
   // `fingerprint` describes everything that the result depends on; unfinished work of another fingerprint
-  // is not continued. Throws Error{kInvalidArgument} as check_directory does, when there is unfinished work and
-  // resume is off (unless overwrite), or when it was made with other options.
+  // is not continued. Throws Error{kInvalidArgument} as check_directory does, when there is unfinished work
+  // and resume is off (unless overwrite), or when it was made with other options.
   Workspace(std::filesystem::path directory, const std::string& fingerprint, bool resume, bool overwrite);
   // Removes an unfinished folder that holds no finished block: there is nothing to go on with.
   ~Workspace();

@@ -4,13 +4,12 @@
 #include <cmath>
 #include <numeric>
 
-#include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
-#include <ATen/ops/randn.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
 #include "grille/base/error.h"
+#include "grille/models/tiny_decoder.h"
 #include "grille/nn/attention.h"
 
 namespace grille::evaluate {
@@ -18,38 +17,8 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-constexpr std::int64_t kVocabulary = 41;
-
-models::Decoder tiny_decoder() {
-  models::DecoderConfig config;
-  config.family = "llama";
-  config.vocab_size = kVocabulary;
-  config.hidden_size = 16;
-  config.intermediate_size = 24;
-  config.num_layers = 1;
-  config.num_heads = 2;
-  config.num_kv_heads = 1;
-  config.head_dim = 8;
-  config.max_positions = 200;
-  config.rotary.head_dim = 8;
-  models::Decoder decoder(config, at::kFloat);
-  decoder.embedding = tensors::dense_weight(at::randn({kVocabulary, 16}));
-  decoder.norm = at::ones({16});
-  decoder.head = std::make_unique<nn::WeightLinear>(decoder.embedding);
-  models::DecoderLayer layer;
-  layer.input_norm = at::ones({16});
-  layer.post_attention_norm = at::ones({16});
-  for (const models::Slot slot : models::kSlots) {
-    const auto [rows, cols] = models::slot_shape(config, slot);
-    layer.linears[static_cast<std::size_t>(slot)] =
-        std::make_unique<nn::WeightLinear>(tensors::dense_weight(at::randn({rows, cols}).mul(0.3)));
-  }
-  decoder.layers.push_back(std::move(layer));
-  return decoder;
-}
-
 Ids random_ids(std::int64_t count) {
-  const at::Tensor ids = at::randint(kVocabulary, {count}, at::kInt);
+  const at::Tensor ids = at::randint(50, {count}, at::kInt);
   return {ids.const_data_ptr<std::int32_t>(), ids.const_data_ptr<std::int32_t>() + count};
 }
 
@@ -78,8 +47,8 @@ void expect_equal(const PerplexityResult& result, const std::vector<Score>& wind
   }
   ASSERT_EQ(result.windows, static_cast<std::int64_t>(windows.size()));
   ASSERT_EQ(result.tokens, static_cast<std::int64_t>(count));
-  // Logits of magnitude up to 32 in fp32, each the end of some hundred roundings that differ with the number of
-  // tokens run at once; exp(mean) has the mean's error, relative.
+  // Logits of magnitude up to 32 in fp32, each the end of some hundred roundings that differ with the number
+  // of tokens run at once; exp(mean) has the mean's error, relative.
   const double error = 32 * 200 * 0x1p-24;
   EXPECT_NEAR(result.nll_sum / count, sum / count, error);
   EXPECT_NEAR(result.perplexity, std::exp(sum / count), 2 * error * result.perplexity);
@@ -108,7 +77,7 @@ class Perplexity : public testing::Test {
     return perplexity(model_, ids, {context, stride}, no_progress());
   }
   const c10::InferenceMode inference_;
-  const models::Decoder model_ = tiny_decoder();
+  const models::Decoder model_ = models::tiny_decoder(200);
 };
 
 TEST_F(Perplexity, WindowsDoNotOverlapAndALastPartialOneIsDropped) {
@@ -168,7 +137,8 @@ TEST_F(Perplexity, LongWindowsAreScoredInPieces) {  // of 64 rows of logits
   ASSERT_EQ(logprobs.size(), 149u);
   for (const std::int64_t at : {1, 63, 64, 65, 66, 128, 129, 149}) {
     // As above: a logit's error.
-    EXPECT_NEAR(-logprobs[static_cast<std::size_t>(at - 1)], nll(model_, ids, 0, at), 32 * 200 * 0x1p-24) << at;
+    EXPECT_NEAR(-logprobs[static_cast<std::size_t>(at - 1)], nll(model_, ids, 0, at), 32 * 200 * 0x1p-24)
+        << at;
   }
 }
 
@@ -191,14 +161,18 @@ TEST_F(Perplexity, RefusesWhatItCannotScore) {
   EXPECT_NE(error_of([&] { run(ids, 1); }).find("--context 1"), std::string::npos);
   EXPECT_NE(error_of([&] { run(random_ids(300), 201); }).find("200"), std::string::npos);
   EXPECT_NE(error_of([&] { run(ids, 10, 11); }).find("--stride 11"), std::string::npos);
-  EXPECT_NE(error_of([&] { document_perplexity(model_, {{3}, {}}, {10, 0}, no_progress()); }).find("two tokens"),
+  EXPECT_NE(error_of([&] {
+              document_perplexity(model_, {{3}, {}}, {10, 0}, no_progress());
+            }).find("two tokens"),
             std::string::npos);
 }
 
 TEST_F(Perplexity, LogitsThatAreNotFiniteAreAnError) {
-  models::Decoder broken = tiny_decoder();
-  broken.norm = at::ones({16}).mul(1e38);
-  EXPECT_NE(error_of([&] { perplexity(broken, random_ids(20), {10, 0}, no_progress()); }).find("not finite"),
+  models::Decoder broken = models::tiny_decoder(200);
+  broken.norm = broken.norm.mul(1e38);
+  EXPECT_NE(error_of([&] {
+              perplexity(broken, random_ids(20), {10, 0}, no_progress());
+            }).find("not finite"),
             std::string::npos);
 }
 

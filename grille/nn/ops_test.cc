@@ -68,13 +68,14 @@ TEST(NnOps, RotatedProductsDependOnTheDistance) {
   };
   const at::Tensor near = product(9, 4);
   const at::Tensor far = product(109, 104);
-  // Angles up to 109 have an error of 109 half units, which turns a vector by as much; and each rotation rounds
-  // a few times. Both are relative to the vectors' lengths.
+  // Angles up to 109 have an error of 109 half units, which turns a vector by as much; and each rotation
+  // rounds a few times. Both are relative to the vectors' lengths.
   const at::Tensor lengths =
       query.to(at::kDouble).square().sum({2}).sqrt().mul(key.to(at::kDouble).square().sum({2}).sqrt());
   const at::Tensor error = near.sub(far).abs();
   EXPECT_TRUE(error.le(lengths.mul(4 * (109 + 8) * 0x1p-24)).all().item<bool>());
-  EXPECT_GT(near.sub(product(9, 5)).abs().max().item<double>(), 0.01);  // and on nothing less than the distance
+  EXPECT_GT(near.sub(product(9, 5)).abs().max().item<double>(),
+            0.01);  // and on nothing less than the distance
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ TEST(QuantizeFp8, ScaleIsTheStoredAmaxOver448AndValuesAreRoundedWithIt) {
     for (const at::ScalarType scale_dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
       const tensors::Weight weight = random_weight(7, 37, dtype);
       const Fp8Result result = quantize_fp8(weight, scale_dtype, "w");
-      const at::Tensor scale = std::get<0>(weight.values.to(at::kFloat).abs().max(1)).div(448.0f).to(scale_dtype);
+      const at::Tensor scale =
+          std::get<0>(weight.values.to(at::kFloat).abs().max(1)).div(448.0f).to(scale_dtype);
       EXPECT_EQ(result.weight.scale.scalar_type(), scale_dtype);
       EXPECT_TRUE(result.weight.scale.equal(scale));
       // A rounded scale moves the largest value to 449.8 at most; torch rounds up to 464 as we do.
@@ -79,8 +80,9 @@ TEST(QuantizeFp8, NamesTheLayerAndRowOfWhatHasNoCode) {
     EXPECT_NE(message.find("model.layers.3.mlp.up_proj"), std::string::npos) << message;
     EXPECT_NE(message.find("row 2"), std::string::npos) << message;
   }
-  EXPECT_NE(error_of(quantize_fp8(random_weight(2, 8, at::kFloat), at::kFloat, "w").weight).find("FP8 already"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of(quantize_fp8(random_weight(2, 8, at::kFloat), at::kFloat, "w").weight).find("FP8 already"),
+      std::string::npos);
 }
 
 }  // namespace

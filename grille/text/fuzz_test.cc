@@ -57,20 +57,24 @@ TEST(FuzzTokenizer, AnyTextGivesAnErrorOrATokenizer) {
       R"({"type":"Split","pattern":{"Regex":"\\s+|\\w{1,3}"},"behavior":"Isolated","invert":false},"post_processor":)"
       R"({"type":"RobertaProcessing","sep":["<s>",3],"cls":["<s>",3],"trim_offsets":true,"add_prefix_space":true},)"
       R"("decoder":{"type":"WordPiece","prefix":"##","cleanup":true},"model":)";
-  fuzz({{tokenizer_json(small_vocabulary("gpt2")), tokenizer_json(small_vocabulary("llama")),
-         settings + R"({"type":"WordPiece","unk_token":"u","continuing_subword_prefix":"##",)"
-                    R"("max_input_chars_per_word":9,"vocab":{"u":0,"the":1,"##l":2}}})",
-         settings + R"({"type":"Unigram","unk_id":0,"byte_fallback":false,"vocab":[["u",0.0],["t",-1.5],["he",-2.5]]}})",
-         settings + R"({"type":"WordLevel","unk_token":"u","vocab":{"u":0,"the":1}}})"},
-        {"{", "}", "[", "]", "\"", ":", ",", "null", "true", "-1", "1e9", "4294967295", "Sequence", "ByteFallback",
-         "Precompiled", "Metaspace", "Fuse", "(a*)*", "{1000}", "\\p{L}", "\\u0000", "\xff"},
-        // A thread of its own, a regular expression compiled, a model made.
-        /*cost=*/10},
-       [](const std::string& text) {
-         TokenizerConfig config;
-         config.add_bos_token = text.size() % 2 == 0;  // the BOS that the file adds is kept, or taken away
-         use(Tokenizer::from_json(text, std::move(config)));
-       });
+  fuzz(
+      {{tokenizer_json(small_vocabulary("gpt2")), tokenizer_json(small_vocabulary("llama")),
+        settings + R"({"type":"WordPiece","unk_token":"u","continuing_subword_prefix":"##",)"
+                   R"("max_input_chars_per_word":9,"vocab":{"u":0,"the":1,"##l":2}}})",
+        settings +
+            R"({"type":"Unigram","unk_id":0,"byte_fallback":false,"vocab":[["u",0.0],["t",-1.5],["he",-2.5]]}})",
+        settings + R"({"type":"WordLevel","unk_token":"u","vocab":{"u":0,"the":1}}})"},
+       {"{",           "}",         "[",    "]",     "\"",         ":",        ",",
+        "null",        "true",      "-1",   "1e9",   "4294967295", "Sequence", "ByteFallback",
+        "Precompiled", "Metaspace", "Fuse", "(a*)*", "{1000}",     "\\p{L}",   "\\u0000",
+        "\xff"},
+       // A regular expression is compiled and a model made, on a thread of its own: half a millisecond.
+       /*cost=*/2},
+      [](const std::string& text) {
+        TokenizerConfig config;
+        config.add_bos_token = text.size() % 2 == 0;  // the BOS that the file adds is kept, or taken away
+        use(Tokenizer::from_json(text, std::move(config)));
+      });
 }
 
 // The fields of a vocabulary as text, and back: 0x1E between fields, 0x1F between the items of one.
@@ -105,7 +109,8 @@ GgmlVocabulary vocabulary_of(const std::string& text) {
   v.tokens = split(fields[2], '\x1f');
   for (const std::string& type : split(fields[3], '\x1f'))
     v.token_types.push_back(static_cast<std::int32_t>(std::strtoll(type.c_str(), nullptr, 10)));
-  for (const std::string& score : split(fields[4], '\x1f')) v.scores.push_back(std::strtof(score.c_str(), nullptr));
+  for (const std::string& score : split(fields[4], '\x1f'))
+    v.scores.push_back(std::strtof(score.c_str(), nullptr));
   v.merges = split(fields[5], '\x1f');
   const std::vector<std::string> ids = split(fields[6], '\x1f');
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -120,9 +125,9 @@ GgmlVocabulary vocabulary_of(const std::string& text) {
 
 TEST(FuzzGgmlVocabulary, AnyFieldsGiveAnErrorOrATokenizer) {
   fuzz({{fields_of(small_vocabulary("gpt2")), fields_of(small_vocabulary("llama"))},
-        {"\x1e", "\x1f", "nan", "inf", "-1", "99999999999", "llama-bpe", "qwen2", "tekken", "default", " ", "▁",
-         "<0x41>", "\xff", std::string(1, '\0')},
-        /*cost=*/10},  // a tokenizer is made of each
+        {"\x1e", "\x1f", "nan", "inf", "-1", "99999999999", "llama-bpe", "qwen2", "tekken", "default", " ",
+         "▁", "<0x41>", "\xff", std::string(1, '\0')},
+        /*cost=*/2},  // a tokenizer is made of each
        [](const std::string& text) {
          const GgmlVocabulary vocabulary = vocabulary_of(text);
          tokenizer_config_json(vocabulary);
@@ -132,24 +137,64 @@ TEST(FuzzGgmlVocabulary, AnyFieldsGiveAnErrorOrATokenizer) {
 
 TEST(FuzzTokenizerFiles, AnyTextGivesAnErrorOrAConfiguration) {
   const TemporaryFolder folder;
-  fuzz({{R"({"bos_token":"<s>","eos_token":{"content":"</s>","lstrip":false},"add_bos_token":true,"add_eos_token":null,)"
-         R"("chat_template":[{"name":"default","template":"{{ messages }}"}],"eos_token_id":[1,2]})",
-         R"({"eos_token_id":2,"chat_template":"x"})"},
-        json_words()},
-       [&](const std::string& text) {
-         // One text as each of the files that are read.
-         for (const char* name : {"special_tokens_map.json", "tokenizer_config.json", "generation_config.json"})
-           folder.write(name, text);
-         read_tokenizer_config(folder.path());
-       });
+  fuzz(
+      {{R"({"bos_token":"<s>","eos_token":{"content":"</s>","lstrip":false},"add_bos_token":true,"add_eos_token":null,)"
+        R"("chat_template":[{"name":"default","template":"{{ messages }}"}],"eos_token_id":[1,2]})",
+        R"({"eos_token_id":2,"chat_template":"x"})"},
+       json_words(),
+       /*cost=*/20},  // three files are written and read
+      [&](const std::string& text) {
+        // One text as each of the files that are read.
+        for (const char* name :
+             {"special_tokens_map.json", "tokenizer_config.json", "generation_config.json"})
+          folder.write(name, text);
+        read_tokenizer_config(folder.path());
+      });
 }
 
 std::vector<std::string> jinja_words() {
-  return {"{%", "%}", "{{", "}}", "{#", "#}", "{%-", "-%}", "{% for x in range(99999) %}", "{% endfor %}", "{% if x %}",
-          "{% endif %}", "{% set x = x ~ x %}", "{% set x = [x, x] %}", "{% set ns.x = ns.x + ns.x %}",
-          "{% macro f(x) %}{{ f(x) }}{% endmacro %}", "{{ f(1) }}", " recursive", "loop(x)", "namespace(x=1)", " * 99999",
-          " ** 99", "[::-1]", "|tojson", "|join", "|map('upper')|list", ".split('')", ".items()", " is defined", " ~ ",
-          "(", ")", "[", "]", "not ", "'", "\"", "\\", "1e308", "-9223372036854775808", "\n", "\xff"};
+  return {"{%",
+          "%}",
+          "{{",
+          "}}",
+          "{#",
+          "#}",
+          "{%-",
+          "-%}",
+          "{% for x in range(99999) %}",
+          "{% endfor %}",
+          "{% if x %}",
+          "{% endif %}",
+          "{% set x = x ~ x %}",
+          "{% set x = [x, x] %}",
+          "{% set ns.x = ns.x + ns.x %}",
+          "{% macro f(x) %}{{ f(x) }}{% endmacro %}",
+          "{{ f(1) }}",
+          " recursive",
+          "loop(x)",
+          "namespace(x=1)",
+          " * 99999",
+          " ** 99",
+          "[::-1]",
+          "|tojson",
+          "|join",
+          "|map('upper')|list",
+          ".split('')",
+          ".items()",
+          " is defined",
+          " ~ ",
+          "(",
+          ")",
+          "[",
+          "]",
+          "not ",
+          "'",
+          "\"",
+          "\\",
+          "1e308",
+          "-9223372036854775808",
+          "\n",
+          "\xff"};
 }
 
 TEST(FuzzChatTemplate, AnySourceGivesAnErrorOrText) {
@@ -157,30 +202,35 @@ TEST(FuzzChatTemplate, AnySourceGivesAnErrorOrText) {
                          {{"role", "assistant"}, {"content", {{{"type", "text"}, {"text", "Hello."}}}}}};
   ChatOptions options;
   options.now = std::tm{};
-  fuzz({{"{% for message in messages %}{{ '<|' + message['role'] + '|>\\n' + message.content | string | trim }}"
+  fuzz({{"{% for message in messages %}{{ '<|' + message['role'] + '|>\\n' + message.content | string | trim "
+         "}}"
          "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}",
          "{% set ns = namespace(x='a', n=0) %}{% for i in range(9) %}{% if i == 3 %}{% continue %}{% endif %}"
          "{% set ns.x = ns.x ~ i %}{% endfor %}{{ ns.x[::-1] * 3 }}{{ messages | tojson(indent=2) }}",
-         "{% macro f(x, y=2) %}{{ x }}{{ y }}{% endmacro %}{{ f('a') }}{% for k, v in messages[0].items() %}{{ k }}"
-         "{% endfor %}{% for x in [[1], [2]] recursive %}{{ loop.index }}{{ loop(x) if x is iterable }}{% endfor %}",
+         "{% macro f(x, y=2) %}{{ x }}{{ y }}{% endmacro %}{{ f('a') }}{% for k, v in messages[0].items() "
+         "%}{{ k }}"
+         "{% endfor %}{% for x in [[1], [2]] recursive %}{{ loop.index }}{{ loop(x) if x is iterable }}{% "
+         "endfor %}",
          "{{ strftime_now('%d %b %Y') }}{{ 'a,b'.split(',') | join('-') }}{{ '%s' % 3 }}{{ '{}'.format(1) }}"
          "{{ messages | map(attribute='role') | list }}{% generation %}x{% endgeneration %}"
          "{{ raise_exception('no') if false else 1.5 // 0.4 }}"},
         jinja_words(),
-        // Two threads with deep stacks each; a loop may take all the steps that a template has.
-        /*cost=*/20},
+        // Two threads with deep stacks; and a loop may take all the steps that a template has, half a second.
+        /*cost=*/4},
        [&](const std::string& source) { ChatTemplate(source, "<s>", "</s>").render(messages, options); });
 }
 
 TEST(FuzzDocuments, AnyLinesGiveAnErrorOrIds) {
   const TemporaryFolder folder;
   TokenizerConfig config;
-  config.chat_templates["default"] = "{% for m in messages %}{{ m.role }}{{ m['content'] | tojson }}{% endfor %}";
+  config.chat_templates["default"] =
+      "{% for m in messages %}{{ m.role }}{{ m['content'] | tojson }}{% endfor %}";
   const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json(small_vocabulary("llama")), config);
-  fuzz({{"{\"text\": \"the low\"}\n\n{\"messages\": [{\"role\": \"user\", \"content\": \"é\"}], \"tools\": []}\n",
+  fuzz({{"{\"text\": \"the low\"}\n\n{\"messages\": [{\"role\": \"user\", \"content\": \"é\"}], \"tools\": "
+         "[]}\n",
          "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}]}]}"},
         json_words(),
-        /*cost=*/10},  // a rendering each
+        /*cost=*/4},  // a file and a rendering each
        [&](const std::string& text) {
          const fs::path file = folder.write("documents.jsonl", text);
          DocumentEncoder encoder(tokenizer, 64);
