@@ -16,6 +16,7 @@
 #include "grille/compress/part_file.h"
 #include "grille/compress/selection.h"
 #include "grille/compress/workspace.h"
+#include "grille/models/load.h"
 #include "grille/text/sha256.h"
 
 namespace grille::compress {
@@ -99,7 +100,7 @@ void write_frame(const models::ModelFiles& files, const Options& options, const 
                                 config.hidden_size, module == kEmbedding ? "Embedding" : "Linear");
     weights.emplace(module, stored_weight(source, files, options, fp8, module));
   }
-  write_part(path, weights, {{"model.norm.weight", files.tensors->read_tensor("model.norm.weight")}}, {});
+  write_part(path, weights, {{"model.norm.weight", models::read_finite(files, "model.norm.weight")}}, {});
 }
 
 // Norms and biases of a block: its tensors that are not a linear layer's weight.
@@ -109,7 +110,7 @@ std::map<std::string, at::Tensor> small_tensors(const models::ModelFiles& files,
   for (const auto& [name, info] : files.tensors->tensors()) {
     const bool norm = name.find("norm.weight") != std::string::npos;
     if (name.starts_with(prefix) && (norm || name.ends_with(".bias")))
-      tensors.emplace(name, files.tensors->read_tensor(name));
+      tensors.emplace(name, models::read_finite(files, name));
   }
   return tensors;
 }

@@ -55,10 +55,15 @@ void check_directory(const fs::path& directory, bool overwrite, const std::vecto
   }
 }
 
+fs::path partial_directory(const fs::path& directory) {
+  fs::path partial = normal(directory);
+  partial += ".partial";
+  return partial;
+}
+
 Workspace::Workspace(fs::path directory, const std::string& fingerprint, bool resume, bool overwrite)
-    : directory_(normal(directory)), partial_(directory_), overwrite_(overwrite) {
+    : directory_(normal(directory)), partial_(partial_directory(directory)), overwrite_(overwrite) {
   check_directory(directory, overwrite);
-  partial_ += ".partial";
   if (fs::exists(partial_)) {
     const bool same = fs::exists(partial_ / kFingerprintFile) &&
                       text::read_file(partial_ / kFingerprintFile) == fingerprint;

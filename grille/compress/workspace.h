@@ -12,6 +12,9 @@ namespace grille::compress {
 void check_directory(const std::filesystem::path& directory, bool overwrite,
                      const std::vector<std::filesystem::path>& kept = {});
 
+// Where the unfinished work of a run to `directory` lies: "out/" -> "out.partial".
+std::filesystem::path partial_directory(const std::filesystem::path& directory);
+
 class Workspace {
  public:
   // `fingerprint` describes everything that the result depends on; unfinished work of another fingerprint
