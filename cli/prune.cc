@@ -31,8 +31,8 @@ compress::Method parse_method(const std::string& name) {
   fail(ErrorCode::kInternal, "method '{}'", name);
 }
 
-text::CalibrationData read_calibration(const PruneCommand& options, const models::ModelFiles& files,
-                                       const CommandContext& context) {
+text::CalibrationOptions calibration_options(const PruneCommand& options, const models::ModelFiles& files,
+                                             const CommandContext& context) {
   text::CalibrationOptions calibration;
   calibration.files.assign(options.calibration.begin(), options.calibration.end());
   calibration.samples = options.samples;
@@ -41,7 +41,7 @@ text::CalibrationData read_calibration(const PruneCommand& options, const models
   calibration.seed = context.options.seed;
   check(calibration.context <= files.config.max_positions, ErrorCode::kInvalidArgument,
         "--context {}: the model's longest is {}", calibration.context, files.config.max_positions);
-  return text::read_calibration(models::load_tokenizer(files), calibration);
+  return calibration;
 }
 
 nlohmann::json estimate_json(const compress::Estimate& estimate) {
@@ -75,8 +75,11 @@ nlohmann::json run(const PruneCommand& options, const CommandContext& context) {
   if (!options.dry_run) compress::check_output(files, pipeline, options.output.directory);
   text::CalibrationData calibration;
   if (!options.calibration.empty()) {
-    calibration = read_calibration(options, files, context);
+    const text::CalibrationOptions wanted = calibration_options(options, files, context);
+    calibration = text::read_calibration(models::load_tokenizer(files), wanted);
     pipeline.calibration_sha256 = calibration.sha256;
+    pipeline.calibration_samples = wanted.samples;
+    pipeline.calibration_context = wanted.context;
   }
   compress::check_options(files, pipeline, calibration.windows);
   const compress::Estimate estimate = compress::estimate(files, pipeline, calibration.windows);

@@ -1,6 +1,7 @@
 #include "grille/checkpoint/output_file.h"
 
 #include <fstream>
+#include <span>
 #include <sstream>
 
 #include <gtest/gtest.h>

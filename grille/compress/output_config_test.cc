@@ -67,6 +67,11 @@ TEST(Describe, NamesEveryOptionOfTheMethod) {
   for (const char* key :
        {"pattern", "sparsity", "targets", "ignore", "damping", "true_sequential", "quantize"})
     EXPECT_TRUE(object.contains(key)) << key;
+  EXPECT_FALSE(object.contains("samples"));
+  options.calibration_samples = 3;
+  options.calibration_context = 40;
+  EXPECT_EQ(describe(options)["samples"], 3);
+  EXPECT_EQ(describe(options)["context"], 40);
   options.prune->method = Method::kMagnitude;
   EXPECT_FALSE(describe(options).contains("damping"));
 }

@@ -10,6 +10,7 @@
 #include "grille/base/interrupt.h"
 #include "grille/checkpoint/safetensors.h"
 #include "grille/compress/tiny_model.h"
+#include "grille/models/load.h"
 #include "grille/text/text_files.h"
 
 namespace grille::compress {

@@ -1,8 +1,10 @@
 // For tests: a random two-layer Llama on disk, without a tokenizer.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
@@ -11,6 +13,7 @@
 #include "grille/checkpoint/safetensors_writer.h"
 #include "grille/checkpoint/scratch_directory.h"
 #include "grille/compress/options.h"
+#include "grille/models/decoder.h"
 #include "grille/models/model_files.h"
 #include "grille/tensors/views.h"
 #include "grille/text/calibration.h"

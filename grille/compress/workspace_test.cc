@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "grille/checkpoint/output_file.h"
 #include "grille/checkpoint/scratch_directory.h"
 #include "grille/text/text_files.h"
 

@@ -1,7 +1,9 @@
 // What describes a model - config.json, a GGUF's metadata - against mutated input.
 #include "grille/base/fuzz.h"
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -9,6 +11,7 @@
 #include "grille/checkpoint/json_file.h"
 #include "grille/checkpoint/safetensors_writer.h"
 #include "grille/checkpoint/scratch_directory.h"
+#include "grille/models/decoder.h"
 #include "grille/models/gguf_model.h"
 #include "grille/models/model_files.h"
 
