@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "grille/checkpoint/provenance.h"
 #include "grille/compress/tiny_model.h"
 
 namespace grille::compress {
