@@ -98,15 +98,18 @@ nlohmann::json run_body(const std::string& name, const CommonOptions& options, c
                     : options.verbose ? spdlog::level::debug
                                       : spdlog::level::info);
   spdlog::set_default_logger(logger);
-  spdlog::debug("running on the CPU with {} threads", num_threads());
 
   ProgressBar progress(options.quiet);
   const c10::InferenceMode inference;
   const auto begin = std::chrono::steady_clock::now();
   nlohmann::json result = body({options, progress, typed_command});
-  result["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const std::int64_t peak = peak_host_bytes();
+  // At the end: an error is one line on stderr and nothing else.
+  spdlog::info("on the CPU, {} threads: {:.1f} s, peak memory {} MB", num_threads(), seconds, peak / 1'000'000);
+  result["seconds"] = seconds;
   result["device"] = "cpu";
-  result["peak_host_bytes"] = peak_host_bytes();
+  result["peak_host_bytes"] = peak;
   result["version"] = GRILLE_VERSION;
   return result;
 }

@@ -194,11 +194,11 @@ BlockResult process_block(const models::ModelFiles& files, const Options& option
   BlockWork work(files, options, index);
   const std::vector<Slot> wanted = options.prune ? pruned_slots(*options.prune, index) : std::vector<Slot>();
   if (calibration != nullptr) work.load_layer();
-  if (options.prune) prune_block(work, *options.prune, wanted, index, calibration);
+  if (!wanted.empty()) prune_block(work, *options.prune, wanted, index, calibration);
   for (const Slot slot : models::kSlots) {
     if (std::find(wanted.begin(), wanted.end(), slot) == wanted.end()) work.keep(slot);
   }
-  if (calibration != nullptr && index + 1 < files.config.num_layers)
+  if (calibration != nullptr && index < last_pruned_block(*options.prune, files.config.num_layers))
     calibration->advance(work.layer(), index);
   return work.finish();
 }

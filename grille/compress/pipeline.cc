@@ -171,6 +171,7 @@ Report run(const models::ModelFiles& files, const Options& options,
     calibration_run.emplace(*frame, calibration);
   }
   const std::int64_t blocks = files.config.num_layers;
+  const std::int64_t last_pruned = calibration_run ? last_pruned_block(*options.prune, blocks) : -1;
   progress.start(options.prune ? "pruning" : "writing", blocks, "blocks");
   for (std::int64_t index = 0; index < blocks; ++index) {
     throw_if_interrupted();
@@ -178,10 +179,11 @@ Report run(const models::ModelFiles& files, const Options& options,
     std::vector<LayerReport> layers;
     if (options.resume && std::filesystem::exists(part)) {
       layers = PartFile(part).reports();
-      if (calibration_run && index + 1 < blocks)
+      if (index < last_pruned)
         calibration_run->advance(finished_layer(files, options, part, index), index);
     } else {
-      BlockResult block = process_block(files, options, index, calibration_run ? &*calibration_run : nullptr);
+      BlockResult block =
+          process_block(files, options, index, index <= last_pruned ? &*calibration_run : nullptr);
       std::map<std::string, tensors::Weight> weights;
       for (auto& [slot, weight] : block.weights)
         weights.emplace(models::module_name(index, slot), std::move(weight));
