@@ -106,7 +106,8 @@ nlohmann::json run_body(const std::string& name, const CommonOptions& options, c
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const std::int64_t peak = peak_host_bytes();
   // At the end: an error is one line on stderr and nothing else.
-  spdlog::info("on the CPU, {} threads: {:.1f} s, peak memory {} MB", num_threads(), seconds, peak / 1'000'000);
+  spdlog::info("on the CPU, {} threads: {:.1f} s, peak memory {} MB", num_threads(), seconds,
+               peak / 1'000'000);
   result["seconds"] = seconds;
   result["device"] = "cpu";
   result["peak_host_bytes"] = peak;

@@ -179,8 +179,7 @@ Report run(const models::ModelFiles& files, const Options& options,
     std::vector<LayerReport> layers;
     if (options.resume && std::filesystem::exists(part)) {
       layers = PartFile(part).reports();
-      if (index < last_pruned)
-        calibration_run->advance(finished_layer(files, options, part, index), index);
+      if (index < last_pruned) calibration_run->advance(finished_layer(files, options, part, index), index);
     } else {
       BlockResult block =
           process_block(files, options, index, index <= last_pruned ? &*calibration_run : nullptr);

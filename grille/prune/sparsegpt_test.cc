@@ -75,7 +75,8 @@ TEST(SparseGpt, MatchesItsDefinition) {
     const at::Tensor difference = result.weight.to(at::kDouble).sub(expected);
     // Masks are equal; weights are rounded to fp32 once (2^-24), and fp64 loses condition * eps, 1e-12.
     EXPECT_TRUE(result.weight.ne(0).eq(expected.ne(0)).all().item<bool>()) << keep << ":" << group;
-    EXPECT_LT(difference.norm().item<double>() / expected.norm().item<double>(), std::ldexp(1.0, -24) + 1e-11);
+    EXPECT_LT(difference.norm().item<double>() / expected.norm().item<double>(),
+              std::ldexp(1.0, -24) + 1e-11);
     EXPECT_EQ(result.damping, 0.01);
   }
 }
