@@ -73,7 +73,7 @@ class Reader {
 
   // A format's name; the closed list is checked here.
   std::string format(std::string_view otherwise) const {
-    const std::string name = text("format", otherwise);
+    std::string name = text("format", otherwise);
     for (const std::string_view known : kFormats) {
       if (known == name) return name;
     }
