@@ -25,10 +25,11 @@ enum class ErrorCode {
 const char* error_code_name(ErrorCode code);
 
 // Thrown for everything that ends a call. The message is one line: what, where, and what to do, with
-// the values that were seen.
+// the values that were seen. Control characters in it (names from a stranger's file) are written as \n, \x1b,
+// ...
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ErrorCode code, const std::string& message);
   ErrorCode code() const { return code_; }
 
  private:

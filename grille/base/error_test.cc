@@ -25,5 +25,10 @@ TEST(Error, EveryCodeHasAName) {
   }
 }
 
+TEST(Error, MessagesAreOneLineWhateverIsInThem) {
+  const Error error(ErrorCode::kCorruptData, "a\nb\x1b[2Jé\t");
+  EXPECT_STREQ(error.what(), "a\\nb\\x1b[2Jé\\x09");
+}
+
 }  // namespace
 }  // namespace grille

@@ -44,8 +44,8 @@ namespace detail {
 
 // Not looked at by the thread sanitizer itself: what a region's threads are handed is written after the last
 // point where it could be told of. What they call is looked at.
-[[gnu::no_sanitize("thread")]] void parallel_ranges(std::int64_t count, std::int64_t grain,
-                                                    RangeFunction function, void* context) {
+__attribute__((no_sanitize("thread"))) void parallel_ranges(std::int64_t count, std::int64_t grain,
+                                                            RangeFunction function, void* context) {
   if (count <= 0) return;
   const std::int64_t parts =
       std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, omp_get_max_threads());

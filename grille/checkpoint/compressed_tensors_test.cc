@@ -52,6 +52,7 @@ struct RawTensor {
 
 void write_raw(const std::filesystem::path& path, const std::vector<RawTensor>& all) {
   std::vector<TensorSpec> specs;
+  specs.reserve(all.size());
   for (const RawTensor& tensor : all) specs.push_back(tensor.spec);
   SafetensorsWriter writer(path, specs);
   for (const RawTensor& tensor : all) writer.write(tensor.spec.name, std::as_bytes(std::span(tensor.bytes)));

@@ -67,7 +67,8 @@ void k_block(Block block, Block fifth_bits, Block nibbles, Floats& out) {
     for (int j = 0; j < 32; ++j) {
       unsigned q = (quarter[j] >> (sub % 2 * 4)) & 0xfu;
       if (fifth_bits != nullptr) q |= (static_cast<unsigned>(fifth_bits[j]) >> sub & 1u) << 4;
-      out[static_cast<std::size_t>(sub * 32 + j)] = sub_d * static_cast<float>(q) - sub_min;
+      out[static_cast<std::size_t>(sub) * 32 + static_cast<std::size_t>(j)] =
+          sub_d * static_cast<float>(q) - sub_min;
     }
   }
 }
@@ -84,8 +85,8 @@ void q6_k_block(Block block, Floats& out) {
         const int nibble = (low[row % 2 * 32 + j] >> (row / 2 * 4)) & 0xf;
         const int q = (nibble | (((pairs[j] >> (row * 2)) & 3) << 4)) - 32;
         const int scale = static_cast<std::int8_t>(block[192 + half * 8 + row * 2 + j / 16]);
-        out[static_cast<std::size_t>(half * 128 + row * 32 + j)] =
-            d * static_cast<float>(scale) * static_cast<float>(q);
+        out[static_cast<std::size_t>(half) * 128 + static_cast<std::size_t>(row) * 32 +
+            static_cast<std::size_t>(j)] = d * static_cast<float>(scale) * static_cast<float>(q);
       }
     }
   }
