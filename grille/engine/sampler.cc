@@ -40,7 +40,7 @@ Sampled Sampler::sample(std::span<const float> logits) {
         seen_.size(), logits.size());
   const kernels::LogitSummary summary = kernels::summarize_logits(logits);
   check(summary.best >= 0 && std::isfinite(logits[static_cast<std::size_t>(summary.best)]),
-        ErrorCode::kInternal, "sampler: the model's logits are not finite");
+        ErrorCode::kCorruptData, "sampler: the model's logits are not finite; try --dtype float32");
   const auto finish = [&](std::int64_t token) {
     seen_[static_cast<std::size_t>(token)] = true;
     return Sampled{static_cast<std::int32_t>(token),

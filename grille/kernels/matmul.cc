@@ -32,24 +32,28 @@ bool is_element(DType dtype) {
          dtype == DType::kFloat8E4M3;
 }
 
+// `name` is x or weight: an element type, with a scale just where it is FP8.
+void check_operand(const char* name, DType dtype, bool empty, bool scaled) {
+  check(is_element(dtype), ErrorCode::kInvalidArgument,
+        "matmul: {} is {}, expected float32, bfloat16, float16 or float8_e4m3fn", name, dtype_name(dtype));
+  check(empty || scaled == (dtype == DType::kFloat8E4M3), ErrorCode::kInvalidArgument,
+        "matmul: {} of {} {} scale", name, dtype_name(dtype), scaled ? "takes no" : "needs a");
+}
+
+bool has_rows(const ConstMatrixView& view) { return view.rows <= 1 || view.row_stride >= view.cols; }
+
 void check_tokens(const MatmulTokens& tokens) {
   const ConstMatrixView& x = tokens.x;
-  check(is_element(x.dtype), ErrorCode::kInvalidArgument,
-        "matmul: x is {}, expected float32, bfloat16, float16 or "
-        "float8_e4m3fn",
-        dtype_name(x.dtype));
-  check(x.rows >= 0 && x.cols >= 1 && (x.rows <= 1 || x.row_stride >= x.cols), ErrorCode::kInvalidArgument,
+  check_operand("x", x.dtype, x.rows == 0, tokens.x_scale != nullptr);
+  check(x.rows >= 0 && x.cols >= 1 && has_rows(x), ErrorCode::kInvalidArgument,
         "matmul: x is [{}, {}] with row stride {}", x.rows, x.cols, x.row_stride);
-  check(x.rows == 0 || (tokens.x_scale != nullptr) == (x.dtype == DType::kFloat8E4M3),
-        ErrorCode::kInvalidArgument, "matmul: x of {} {} x_scale", dtype_name(x.dtype),
-        tokens.x_scale ? "takes no" : "needs an");
 }
 
 // The weight's part of a job, checked.
 MatmulJob weight_job(const DenseWeight& dense) {
   const ConstMatrixView& w = dense.weight;
-  check(w.rows <= 1 || w.row_stride >= w.cols, ErrorCode::kInvalidArgument,
-        "matmul_dense: weight is [{}, {}] with row stride {}", w.rows, w.cols, w.row_stride);
+  check(has_rows(w), ErrorCode::kInvalidArgument, "matmul_dense: weight is [{}, {}] with row stride {}",
+        w.rows, w.cols, w.row_stride);
   MatmulJob job;
   job.n = w.rows;
   job.k = w.cols;
@@ -85,17 +89,12 @@ MatmulJob weight_job(const TwoFourWeight& sparse) {
 MatmulJob make_job(const MatmulTokens& tokens, const AnyWeight& weight, const MatmulOutput& output, Isa isa) {
   MatmulJob job = std::visit([](const auto& w) { return weight_job(w); }, weight);
   const MatrixView& y = output.y;
-  check(is_element(job.weight_dtype), ErrorCode::kInvalidArgument,
-        "matmul: weight is {}, expected float32, bfloat16, float16 or float8_e4m3fn",
-        dtype_name(job.weight_dtype));
-  check(job.n == 0 || (job.scale != nullptr) == (job.weight_dtype == DType::kFloat8E4M3),
-        ErrorCode::kInvalidArgument, "matmul: a weight of {} {} scale", dtype_name(job.weight_dtype),
-        job.scale ? "takes no" : "needs a");
+  check_operand("weight", job.weight_dtype, job.n == 0, job.scale != nullptr);
   check(job.k == tokens.x.cols, ErrorCode::kInvalidArgument, "matmul: x has {} columns, the weight {}",
         tokens.x.cols, job.k);
-  check(y.rows == tokens.x.rows && y.cols == job.n && (y.rows <= 1 || y.row_stride >= y.cols),
-        ErrorCode::kInvalidArgument, "matmul: expected y of [{}, {}], got [{}, {}] with row stride {}",
-        tokens.x.rows, job.n, y.rows, y.cols, y.row_stride);
+  check(y.rows == tokens.x.rows && y.cols == job.n && has_rows(y), ErrorCode::kInvalidArgument,
+        "matmul: expected y of [{}, {}], got [{}, {}] with row stride {}", tokens.x.rows, job.n, y.rows,
+        y.cols, y.row_stride);
   check(is_element(y.dtype) && y.dtype != DType::kFloat8E4M3, ErrorCode::kInvalidArgument,
         "matmul: y is {}, expected float32, bfloat16 or float16", dtype_name(y.dtype));
   job.m = tokens.x.rows;
