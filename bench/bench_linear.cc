@@ -70,8 +70,9 @@ void fill(void* data, std::size_t bytes, DType dtype, std::uint32_t seed) {
   }
 }
 
+// Aligned to cache lines, as a loaded model's weights are.
 struct OwnWeight {
-  std::vector<std::uint8_t> values, mask;
+  at::Tensor values, mask;  // bytes
   std::vector<float> scale;
   grille::kernels::AnyWeight view;
 };
@@ -79,22 +80,23 @@ struct OwnWeight {
 OwnWeight make_weight(const Shape& shape, DType dtype, bool two_four, std::uint32_t seed) {
   OwnWeight w;
   const std::int64_t row = two_four ? shape.k / 2 : shape.k;
-  w.values.resize(static_cast<std::size_t>(shape.n * row) * grille::dtype_size(dtype));
-  fill(w.values.data(), w.values.size(), dtype, seed);
+  w.values = at::empty({shape.n * row * static_cast<std::int64_t>(grille::dtype_size(dtype))}, at::kByte);
+  fill(w.values.mutable_data_ptr(), w.values.nbytes(), dtype, seed);
   if (dtype == DType::kFloat8E4M3) w.scale.assign(static_cast<std::size_t>(shape.n), 0.01f);
   const float* scale = w.scale.empty() ? nullptr : w.scale.data();
   if (two_four) {
     constexpr std::uint8_t kPatterns[] = {3, 5, 9, 6, 10, 12};
     std::mt19937 random(seed);
-    w.mask.resize(static_cast<std::size_t>(shape.n * shape.k / 8));
-    for (auto& byte : w.mask) {
+    w.mask = at::empty({shape.n * shape.k / 8}, at::kByte);
+    auto* mask = w.mask.mutable_data_ptr<std::uint8_t>();
+    for (std::int64_t i = 0; i < w.mask.numel(); ++i) {
       const std::uint32_t r = random();
-      byte = static_cast<std::uint8_t>(kPatterns[r % 6] | (kPatterns[(r >> 8) % 6] << 4));
+      mask[i] = static_cast<std::uint8_t>(kPatterns[r % 6] | (kPatterns[(r >> 8) % 6] << 4));
     }
     w.view = grille::kernels::TwoFourWeight{
-        {w.values.data(), w.mask.data(), dtype, shape.n, shape.k, row, shape.k / 8}, scale};
+        {w.values.data_ptr(), mask, dtype, shape.n, shape.k, row, shape.k / 8}, scale};
   } else {
-    w.view = grille::kernels::DenseWeight{{w.values.data(), dtype, shape.n, shape.k, row}, scale};
+    w.view = grille::kernels::DenseWeight{{w.values.data_ptr(), dtype, shape.n, shape.k, row}, scale};
   }
   return w;
 }

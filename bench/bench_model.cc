@@ -5,8 +5,9 @@
 //
 // prints a line {"read_gbps", "models": [...]} once the models are loaded, then answers every line of input
 //   MODEL_INDEX PROMPT_TOKENS NEW_TOKENS
-// with one JSON line: {"prefill_seconds", "decode_seconds", "read_gbps"}. Token ids are random, the same each
-// time; decoding is greedy and goes through the engine, sampler included. Prefill ends with the first token.
+// with one JSON line: {"prefill_seconds", "step_seconds": [of each new token], "read_gbps"}. Token ids are random,
+// the same each time; decoding is greedy and goes through the engine, sampler included. Prefill ends with the
+// first token.
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -69,9 +70,13 @@ nlohmann::json run(const grille::models::Decoder& decoder, std::int64_t prompt, 
   while (engine.step().empty()) {
   }
   const double prefill = seconds_since(start);
-  start = Clock::now();
-  while (!engine.idle()) engine.step();
-  return {{"prefill_seconds", prefill}, {"decode_seconds", seconds_since(start)}};
+  std::vector<double> steps;
+  while (!engine.idle()) {
+    start = Clock::now();
+    engine.step();
+    steps.push_back(seconds_since(start));
+  }
+  return {{"prefill_seconds", prefill}, {"step_seconds", steps}};
 }
 
 }  // namespace

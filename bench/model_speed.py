@@ -3,7 +3,8 @@
 
 SmolLM2-135M-Instruct as dense bf16, dense FP8, 2:4 bf16 and 2:4 FP8 (pruned by magnitude: speed does not
 depend on which weights are kept), and llama.cpp with a BF16 GGUF made from the same file. The contenders take
-turns; figures are medians, ratios are medians of the rounds' ratios. A token's byte limit is the time in which
+turns; a round's decode time is the median of its tokens', figures are medians of the rounds and ratios medians of
+the rounds' ratios. A token's byte limit is the time in which
 the machine reads, at the bandwidth measured in the same rounds, the weights and the keys and values that the
 token needs. Models stay under build/bench/.
 """
@@ -124,10 +125,13 @@ class LlamaCpp:
         tokens = (self.lib.llama_token * prompt)(*(ids.randrange(self.vocab) for _ in range(prompt)))
         start = time.perf_counter()
         one = (self.lib.llama_token * 1)(self.step(tokens))
-        first = time.perf_counter()
+        prefill = time.perf_counter() - start
+        steps = []
         for _ in range(fresh):
+            start = time.perf_counter()
             one[0] = self.step(one)
-        return {"prefill_seconds": first - start, "decode_seconds": time.perf_counter() - first}
+            steps.append(time.perf_counter() - start)
+        return {"prefill_seconds": prefill, "step_seconds": steps}
 
 
 def measure(ours: Ours, llama: LlamaCpp, options: argparse.Namespace) -> list[dict]:
@@ -141,7 +145,7 @@ def measure(ours: Ours, llama: LlamaCpp, options: argparse.Namespace) -> list[di
             decode = run(DECODE_PROMPT, options.decode)
             result[index if index == "llama.cpp" else FORMATS[index]] = {
                 "prefill": prefill["prefill_seconds"] / options.prefill,
-                "decode": decode["decode_seconds"] / options.decode,
+                "decode": statistics.median(decode["step_seconds"]),
             }
             result["read_gbps"] += [answer["read_gbps"] for answer in (prefill, decode) if "read_gbps" in answer]
         result["read_gbps"] = statistics.median(result["read_gbps"])

@@ -11,7 +11,7 @@ namespace grille::bench {
 std::int64_t last_level_cache_bytes();
 
 // Reads an array much larger than the caches with all threads of the process's OpenMP pool. The constructor
-// tries one to sixteen streams a thread, with and without asking ahead, on small and on huge pages, and keeps
+// tries one to eight streams a thread, with and without asking ahead, on small and on huge pages, and keeps
 // the fastest way.
 class ReadBandwidth {
  public:

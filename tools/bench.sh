@@ -8,5 +8,8 @@ programs=("$@")
 [ "${#programs[@]}" -gt 0 ] || mapfile -t programs < <(find build/bin -maxdepth 1 -name 'bench_*' -executable | sort)
 for program in "${programs[@]}"; do
   echo "== $(basename "$program")"
-  "build/bin/$(basename "$program")"
+  case $(basename "$program") in
+    bench_model) .venv/bin/python bench/model_speed.py ;;  # which runs it, in turns with llama.cpp
+    *) "build/bin/$(basename "$program")" ;;
+  esac
 done

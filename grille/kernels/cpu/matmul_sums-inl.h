@@ -10,13 +10,16 @@ constexpr std::int64_t kLargestPanel = 64;    // rows
 template <typename C, int T>
 using Accumulators = typename C::Acc[kRowGroup][T];
 
-// out[t * stride + r] (+)= the sum of acc[r][t]'s lanes.
+// out[t * stride + r] (+)= the sum of acc[r][t]'s lanes. Inlined, or the accumulators would go through
+// memory.
 template <typename C, int T>
-void reduce(const Accumulators<C, T>& acc, float* out, std::int64_t stride, bool add) {
+[[gnu::always_inline]] inline void reduce(const Accumulators<C, T>& acc, float* out, std::int64_t stride,
+                                          bool add) {
   for (int t = 0; t < T; ++t) {
     float sums[kRowGroup];
-    C::sum4(acc[0][t], acc[1][t], acc[2][t], acc[3][t], sums);
-    for (int r = 0; r < kRowGroup; ++r) out[t * stride + r] = add ? out[t * stride + r] + sums[r] : sums[r];
+    float* to = add ? sums : out + t * stride;
+    C::sum4(acc[0][t], acc[1][t], acc[2][t], acc[3][t], to);
+    for (int r = 0; add && r < kRowGroup; ++r) out[t * stride + r] += sums[r];
   }
 }
 
