@@ -112,7 +112,13 @@ void check_plan(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
         ErrorCode::kInvalidArgument, "matmul_24_sm90: there is no kernel for the plan \"{}\"",
         to_string(plan));
   const Sm90Caps caps = sm90_caps(args.stream);
-  const int shared = stream_shared_bytes(plan, static_cast<int>(dtype_size(args.x.dtype)));
+  const formats::TwoFourSm90Layout layout = args.weight.layout();
+  check(plan.clusters <= layout.row_blocks() * layout.k_tiles() &&
+            (!plan.resident_x || layout.row_blocks() % plan.clusters == 0),
+        ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: the plan \"{}\" cuts {} x {} slabs into empty or broken ranges", to_string(plan),
+        layout.row_blocks(), layout.k_tiles());
+  const int shared = stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes);
   check(shared <= caps.shared_memory_per_block, ErrorCode::kInvalidArgument,
         "matmul_24_sm90: the plan \"{}\" needs {} bytes of shared memory, the device has {}", to_string(plan),
         shared, caps.shared_memory_per_block);

@@ -34,10 +34,12 @@ Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const S
   const int budget =
       std::min(caps.shared_memory_per_block, caps.shared_memory_per_multiprocessor / 2 - kBlockReserve);
   plan.stages = kMaxStages;
-  while (plan.stages > 2 && stream_shared_bytes(plan, layout.element_bytes) > budget) --plan.stages;
-  check(stream_shared_bytes(plan, layout.element_bytes) <= caps.shared_memory_per_block,
+  while (plan.stages > 2 && stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes) > budget)
+    --plan.stages;
+  check(stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes) <= caps.shared_memory_per_block,
         ErrorCode::kInvalidArgument, "matmul_24_sm90: {} needs {} bytes of shared memory, the device has {}",
-        to_string(plan), stream_shared_bytes(plan, layout.element_bytes), caps.shared_memory_per_block);
+        to_string(plan), stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes),
+        caps.shared_memory_per_block);
 
   const std::int64_t slabs = layout.row_blocks() * layout.k_tiles();
   plan.cluster = 4;
@@ -52,12 +54,18 @@ std::string to_string(const Matmul24Sm90Plan& plan) {
     return fmt::format("large {} rows x {} tokens, {} stages, clusters of {}{}", plan.row_tile,
                        plan.token_tile, plan.stages, plan.cluster, plan.promote ? ", promoted" : "");
   }
-  return fmt::format("stream {} rows x {} tokens, {} stages, {} clusters of {}", plan.row_tile,
-                     plan.token_tile, plan.stages, plan.clusters, plan.cluster);
+  return fmt::format("stream {} rows x {} tokens, {} stages, {} clusters of {}{}", plan.row_tile,
+                     plan.token_tile, plan.stages, plan.clusters, plan.cluster,
+                     plan.resident_x ? ", resident x" : "");
 }
 
-int stream_shared_bytes(const Matmul24Sm90Plan& plan, int element_bytes) {
-  return stream_24_shared_bytes(plan.token_tile, plan.stages, element_bytes);
+int stream_x_slots(const Matmul24Sm90Plan& plan, std::int64_t k_tiles) {
+  if (!plan.resident_x) return plan.stages;
+  return static_cast<int>((k_tiles + plan.cluster - 1) / plan.cluster);
+}
+
+int stream_shared_bytes(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes) {
+  return stream_24_shared_bytes(plan.token_tile, plan.stages, stream_x_slots(plan, k_tiles), element_bytes);
 }
 
 }  // namespace grille::kernels

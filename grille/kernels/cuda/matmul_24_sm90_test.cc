@@ -69,6 +69,7 @@ class Problem {
                         {{expected.data(), c.out, c.m, c.n, y_stride()}, c.residual});
   }
 
+  formats::TwoFourSm90Layout layout() const { return {c_.n, c_.k, static_cast<int>(dtype_size(c_.dtype))}; }
   std::int64_t x_stride() const { return c_.k + c_.x_padding; }
   std::int64_t y_stride() const { return c_.n + c_.y_padding; }
   std::int64_t mask_stride() const { return (c_.k + 7) / 8; }
@@ -139,8 +140,7 @@ class Problem {
         ++next;
       }
     }
-    const formats::TwoFourSm90Layout layout{c_.n, c_.k, static_cast<int>(dtype_size(c_.dtype))};
-    slabs.resize(static_cast<std::size_t>(layout.bytes()));
+    slabs.resize(static_cast<std::size_t>(layout().bytes()));
     const formats::TwoFourBitmaskView view{values.data(), mask.data(), c_.dtype,     c_.n,
                                            c_.k,          c_.k / 2,    mask_stride()};
     EXPECT_FALSE(formats::pack_sm90(view, slabs.data()).found());
@@ -244,16 +244,25 @@ TEST_F(GpuMatmul24Sm90, IntegersAreExactInEveryPlan) {
         const Problem p({.dtype = dtype, .m = m, .n = n, .k = k, .bias = true}, 11);
         OnDevice device(p, stream(), workspace_, kWorkspaceBytes);
         Matmul24Sm90Plan plan = plan_matmul_24_sm90({m, n, k, dtype}, caps);
+        const formats::TwoFourSm90Layout layout = p.layout();
         for (int cluster : {1, 2, 4, 8}) {
           for (int clusters : {1, 2, 3, 7, 13}) {
+            if (clusters > layout.row_blocks() * layout.k_tiles()) continue;
             for (int stages : {2, 3, 4}) {
-              plan.cluster = cluster;
-              plan.clusters = clusters;
-              plan.stages = stages;
-              device.poison(p);
-              matmul_24_sm90(device.args, plan);
-              expect_result(p, device.result(), name_of(p.c(), plan));
-              if (HasFatalFailure()) return;
+              for (bool resident : {false, true}) {
+                if (resident && (stages == 3 || layout.row_blocks() % clusters != 0)) continue;
+                plan.cluster = cluster;
+                plan.clusters = clusters;
+                plan.stages = stages;
+                plan.resident_x = resident;
+                if (stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes) >
+                    caps.shared_memory_per_block)
+                  continue;
+                device.poison(p);
+                matmul_24_sm90(device.args, plan);
+                expect_result(p, device.result(), name_of(p.c(), plan));
+                if (HasFatalFailure()) return;
+              }
             }
           }
         }
