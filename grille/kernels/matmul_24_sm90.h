@@ -44,12 +44,13 @@ std::size_t matmul_24_sm90_workspace(const Matmul24Sm90Problem& problem, const M
 
 // Any 1 <= m, n >= 1, k >= 4 with k % 4 == 0. The result depends on the plan (m, n, k, dtype, device), and
 // for equal plans it is the same bit for bit from run to run.
-// float8 products are summed by the tensor cores with fewer bits than fp32; the streaming kernel (small m)
-// adds up every 128 columns in fp32, the large one as Matmul24Sm90Plan::promote says.
-// Cost: reads the weight once for m <= 128. Only enqueues: no host synchronisation, no allocation,
-// capturable. Throws Error{kInvalidArgument} for shapes, dtypes, strides, alignment, aliasing or a short
-// workspace, Error{kUnsupported} for a device that is not of compute capability 9.0, a CPU stream or a build
-// without sm_90a code, Error{kDevice} if a launch fails.
+// float8 products are summed by the tensor cores with fewer bits than fp32 (about 14);
+// Matmul24Sm90Plan::promote says whether such sums are added up in fp32 every few k-tiles. The streaming
+// kernel promotes for m <= 32, and above adds up in fp32 what the blocks of a cluster have summed, k /
+// cluster each. Cost: reads the weight once for m <= 128. Only enqueues: no host synchronisation, no
+// allocation, capturable. Throws Error{kInvalidArgument} for shapes, dtypes, strides, alignment, aliasing or
+// a short workspace, Error{kUnsupported} for a device that is not of compute capability 9.0, a CPU stream or
+// a build without sm_90a code, Error{kDevice} if a launch fails.
 void matmul_24_sm90(const Matmul24Sm90Args& args);
 
 // The same with a plan of one's own (tests, tuning). The workspace must suffice for it.

@@ -39,7 +39,7 @@ struct Matmul24Sm90Plan {
   int clusters = 1;    // kStream: each takes an equal share of the slabs, in order
   bool resident_x =
       false;  // kStream: a block keeps its part of x in shared memory; clusters take whole row blocks
-  bool promote = true;  // float8: add the tensor cores' sums up in fp32 at every k-tile
+  bool promote = false;  // float8: add the tensor cores' sums up in fp32 every few k-tiles
 
   std::int64_t blocks() const { return static_cast<std::int64_t>(cluster) * clusters; }
   bool operator==(const Matmul24Sm90Plan&) const = default;

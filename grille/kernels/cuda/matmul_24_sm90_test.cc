@@ -274,7 +274,7 @@ TEST_F(GpuMatmul24Sm90, IntegersAreExactInEveryPlan) {
 TEST_F(GpuMatmul24Sm90, EveryTokenCountIsExact) {
   for (DType dtype : kDTypes) {
     for (std::int64_t m = 1; m <= 130; ++m) {
-      const Problem p({.dtype = dtype, .m = m, .n = 260, .k = 516}, 12);
+      const Problem p({.dtype = dtype, .m = m, .n = 132, .k = 132}, 12);
       OnDevice device(p, stream(), workspace_, kWorkspaceBytes);
       matmul_24_sm90(device.args);
       expect_result(p, device.result(), name_of(p.c(), {}));
@@ -285,12 +285,12 @@ TEST_F(GpuMatmul24Sm90, EveryTokenCountIsExact) {
 
 TEST_F(GpuMatmul24Sm90, RandomRaggedShapesAreWithinRounding) {
   std::mt19937 random(13);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 24; ++i) {
     Case c;
     c.dtype = kDTypes[random() % 4];
     c.m = 1 + random() % 140;
-    c.n = 1 + random() % 700;
-    c.k = 4 + 4 * (random() % 800);
+    c.n = 1 + random() % 300;
+    c.k = 4 + 4 * (random() % 400);
     c.out = std::array{DType::kFloat32, DType::kBFloat16, DType::kFloat16}[random() % 3];
     if (c.dtype == DType::kInt8) c.out = DType::kFloat32;  // large sums overflow float16
     c.bias = random() % 2 == 0;
@@ -317,7 +317,7 @@ TEST_F(GpuMatmul24Sm90, TheResidualMayBeTheOutput) {
 
 TEST_F(GpuMatmul24Sm90, RunsAreTheSameBitForBit) {
   for (DType dtype : kDTypes) {
-    const Problem p({.dtype = dtype, .m = 48, .n = 1500, .k = 4100, .integers = false}, 15);
+    const Problem p({.dtype = dtype, .m = 20, .n = 700, .k = 2052, .integers = false}, 15);
     OnDevice device(p, stream(), workspace_, kWorkspaceBytes);
     matmul_24_sm90(device.args);
     const std::vector<std::uint8_t> first = device.result();

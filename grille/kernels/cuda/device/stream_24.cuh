@@ -227,7 +227,7 @@ __device__ void consume(const Stream24Params& p, const StreamMemory<Shape>& memo
 }
 
 template <typename Shape>
-__global__ void __launch_bounds__(kStreamThreads, Shape::kBlocksPerMultiprocessor)
+__global__ void __launch_bounds__(kStreamThreads, 2)
     stream_24_kernel(const __grid_constant__ CUtensorMap x_map, const __grid_constant__ Stream24Params p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ std::uint8_t dynamic_memory[];

@@ -174,19 +174,25 @@ class Exchange {
   __device__ Quad<Accumulator> add_up(const Share& share, int token) {
     const std::uint32_t place =
         memory_.exchange() + static_cast<std::uint32_t>(token * kStride + share.row) * 4;
-    Quad<Accumulator> part[kStreamMaxCluster];
+    Quad<Accumulator> sum;
 #pragma unroll
-    for (int r = 0; r < kStreamMaxCluster; ++r) {
-      if (r < share.ranks) part[r].bits = load_remote(map_to_rank(place, r));
-    }
+    for (int i = 0; i < 4; ++i) sum.value[i] = 0;
 #pragma unroll
-    for (int r = 1; r < kStreamMaxCluster; ++r) {
-      if (r < share.ranks) {
+    for (int first = 0; first < kStreamMaxCluster; first += 4) {
+      if (first >= share.ranks) break;
+      Quad<Accumulator> part[4];  // in flight together
 #pragma unroll
-        for (int i = 0; i < 4; ++i) part[0].value[i] += part[r].value[i];
+      for (int r = 0; r < 4; ++r) {
+        part[r].bits = {};
+        if (first + r < share.ranks) part[r].bits = load_remote(map_to_rank(place, first + r));
+      }
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum.value[i] += part[r].value[i];
       }
     }
-    return part[0];
+    return sum;
   }
 
   static __device__ uint4* partial(const Stream24Params& p, const Share& share, int slot, int token) {

@@ -19,12 +19,13 @@ struct StreamShape {
   static constexpr int kXBytes = kTokens * 128;
   static_assert(kSlabBytes % 1024 == 0 && kXBytes % 1024 == 0, "operands are 1024-byte aligned");
   // The tensor cores add up float8 products with fewer bits than fp32, so sums of a few k-tiles are promoted.
-  static constexpr bool kPromote = kType == Sm90Type::kFloat8E4M3;
+  // With more tokens there are no registers for that, and a block's share of k is one sum.
+  static constexpr bool kPromote = kType == Sm90Type::kFloat8E4M3 && kTokens <= 32;
   // Stages between two waits for the tensor cores, 1 or 2.
   static constexpr int kBatch = kTokens <= 32 ? 2 : 1;
   // Tokens that go through the exchange at a time.
   static constexpr int kExchange = kTokens < kStreamExchangeTokens ? kTokens : kStreamExchangeTokens;
-  static constexpr int kBlocksPerMultiprocessor = kPromote && kTokens == 128 ? 1 : 2;
+
   using Accumulator = std::conditional_t<kType == Sm90Type::kInt8, int, float>;
 };
 
