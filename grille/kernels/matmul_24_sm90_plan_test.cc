@@ -36,7 +36,7 @@ TEST(Matmul24Sm90Plan, FitsEveryShape) {
   }
 }
 
-// What was fastest on an H200.
+// At or near the fastest of the plans tried on an H200 (m 64 of float8: of bfloat16, whose tiles are alike).
 TEST(Matmul24Sm90Plan, ClustersTakeWholeRowBlocksAndLongSharesTwoAMultiprocessor) {
   const Sm90Caps caps;
   const auto expect = [&](std::int64_t m, std::int64_t n, std::int64_t k, int clusters, int cluster,
