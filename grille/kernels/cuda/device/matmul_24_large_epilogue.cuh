@@ -1,7 +1,8 @@
 // From a warpgroup's sums to y: scales, bias, residual or SwiGLU, conversion, transposition through shared
 // memory, and stores by the copy engine while the next chunk is converted.
 //
-// A chunk is one m64 block x 32 tokens; in shared memory it is 32 token rows of at most 128 bytes, swizzled.
+// A chunk is 32 tokens of one m64 block. In shared memory a buffer holds two chunks as 64 token rows of at most 128
+// bytes, swizzled; or one chunk of float32, as two planes of 32 token rows of 128 bytes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,7 +10,7 @@
 
 #include "grille/kernels/cuda/device/barrier.cuh"
 #include "grille/kernels/cuda/device/bulk_copy.cuh"
-#include "grille/kernels/cuda/device/matmul_24_large_params.cuh"
+#include "grille/kernels/cuda/device/matmul_24_large_tile.cuh"
 
 namespace grille::kernels {
 
@@ -57,7 +58,7 @@ class LargeEpilogue {
         thread_(static_cast<int>(threadIdx.x) % 128),
         lane_(static_cast<int>(threadIdx.x) % 32),
         warp_(thread_ / 32),
-        staging_(shared + Tile::kStagingAt + warpgroup * Tile::kStagingBytes),
+        buffers_(shared + Tile::kBuffersAt + warpgroup * Tile::kBuffers * Tile::kBufferBytes),
         vectors_(shared + Tile::kVectorsAt + warpgroup * Tile::kVectorBytes) {
     for (int i = thread_; i < Tile::kTokens + 2 * kWarpgroupRows; i += 128) {
       set_vector(i, i < Tile::kTokens + kWarpgroupRows ? 1.0f : 0.0f);  // scales and bias that are null
@@ -84,26 +85,14 @@ class LargeEpilogue {
     }
   }
 
-  // Stores the chunks [first_chunk, last_chunk) of 32 tokens.
-  __device__ __forceinline__ void finish(const Sums& sums, int first_chunk, int last_chunk) {
+  __device__ __forceinline__ void finish(const Sums& sums) {
     wait_copied_floats();
     named_barrier(kBarrier + warpgroup_, 128);
-#pragma unroll
-    for (int i = 0; i < Tile::kBlocks; ++i) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int row = 64 * i + 16 * warp_ + lane_ / 4 + 8 * h;
-        scale_[i][h] = vector(Tile::kTokens + row);
-        bias_[i][h] = vector(Tile::kTokens + kWarpgroupRows + row);
-      }
-    }
-    last_chunk = min(last_chunk, (p_.m - token0_ + 31) / 32);
-    if (p_.swiglu) {
-      store_chunks<Form::kSwiglu>(sums, first_chunk, last_chunk);
-    } else if (p_.output == LargeOutput::kFloat32) {
-      store_chunks<Form::kWords>(sums, first_chunk, last_chunk);
+    const bool plain = p_.y_by_map && !p_.swiglu && !words() && p_.residual == nullptr;
+    if (plain) {
+      finish_plain(sums);
     } else {
-      store_chunks<Form::kHalves>(sums, first_chunk, last_chunk);
+      finish_any(sums);
     }
   }
 
@@ -113,17 +102,12 @@ class LargeEpilogue {
   }
 
  private:
-  enum class Form { kHalves, kWords, kSwiglu };
   static constexpr int kBarrier = 1;  // named barriers 1 and 2: one a warpgroup
   static constexpr int kWarpgroupRows = 64 * Tile::kBlocks;
+  static constexpr int kPlaneBytes = 32 * 128;
 
-  template <Form kForm>
-  static constexpr int kRowBytes = kForm == Form::kSwiglu ? 64 : 128;
-  template <Form kForm>
-  static constexpr int kBuffers = kForm == Form::kWords ? 2 : 4;
-  template <Form kForm>
-  static constexpr int kFeatures = kForm == Form::kSwiglu ? 32 : 64;  // of a chunk
-  static constexpr int kElementBytes(Form form) { return form == Form::kWords ? 4 : 2; }
+  __device__ __forceinline__ bool words() const { return p_.output == LargeOutput::kFloat32; }
+  __device__ __forceinline__ bool bfloat16() const { return p_.output == LargeOutput::kBFloat16; }
 
   __device__ __forceinline__ float vector(int i) const {
     float value;
@@ -134,28 +118,98 @@ class LargeEpilogue {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(vectors_ + 4 * i), "f"(value) : "memory");
   }
 
-  template <Form kForm>
-  __device__ __forceinline__ void store_chunks(const Sums& sums, int first_chunk, int last_chunk) {
+  // The common case: bfloat16 or float16 by the copy engine, nothing to add but the bias.
+  __device__ __forceinline__ void finish_plain(const Sums& sums) {
 #pragma unroll
-    for (int chunk = 0; chunk < Tile::kChunks; ++chunk) {
-      if (chunk < first_chunk || chunk >= last_chunk) continue;
+    for (int block = 0; block < Tile::kBlocks; ++block) {
+      float row_scale[2], row_bias[2];
+      load_row_vectors(block, row_scale, row_bias);
 #pragma unroll
-      for (int block = 0; block < Tile::kBlocks; ++block) {
-        float values[16];
-        scaled(sums[block], chunk, block, values);
-        const std::uint32_t buffer = staging_ + buffer_ * (Tile::kStagingBytes / kBuffers<kForm>);
-        if (p_.residual != nullptr) add_residual<kForm>(values, chunk, block, buffer);
-        if constexpr (kForm == Form::kHalves) stage_halves(values, buffer);
-        if constexpr (kForm == Form::kWords) stage_words(values, buffer);
-        if constexpr (kForm == Form::kSwiglu) stage_swiglu(values, buffer);
-        send<kForm>(chunk, block, buffer);
-        buffer_ = (buffer_ + 1) % kBuffers<kForm>;
+      for (int chunk = 0; chunk < Tile::kChunks; chunk += 2) {
+        if (token0_ + 32 * chunk >= p_.m) continue;
+        const std::uint32_t buffer = buffers_ + buffer_ * Tile::kBufferBytes;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          float values[16];
+#pragma unroll
+          for (int i = 0; i < 16; ++i) values[i] = static_cast<float>(sums[block][16 * (chunk + half) + i]);
+          scale(values, chunk + half, row_scale, row_bias);
+          stage_halves(values, buffer + half * kPlaneBytes);
+        }
+        send(chunk, block, buffer);
+        next_buffer();
       }
     }
   }
 
-  __device__ __forceinline__ void scaled(const typename Tile::Sum (&sums)[Tile::kAccumulators], int chunk,
-                                         int block, float (&values)[16]) const {
+  // Everything else. Not unrolled: the sums of a chunk are moved to `values`, so that there is one copy of what
+  // follows.
+  __device__ __forceinline__ void finish_any(const Sums& sums) {
+    const int chunks_in_buffer = words() ? 1 : 2;
+#pragma unroll 1
+    for (int block = 0; block < Tile::kBlocks; ++block) {
+      float row_scale[2], row_bias[2];
+      load_row_vectors(block, row_scale, row_bias);
+#pragma unroll 1
+      for (int chunk = 0; chunk < Tile::kChunks && token0_ + 32 * chunk < p_.m; chunk += chunks_in_buffer) {
+        const std::uint32_t buffer = buffers_ + buffer_ * Tile::kBufferBytes;
+#pragma unroll 1
+        for (int half = 0; half < chunks_in_buffer; ++half) {
+          float values[16];
+          select_chunk<0, Tile::kChunks * Tile::kBlocks>(sums, block * Tile::kChunks + chunk + half, values);
+          scale(values, chunk + half, row_scale, row_bias);
+          stage_any(values, chunk + half, block, buffer, half);
+        }
+        send(chunk, block, buffer);
+        next_buffer();
+      }
+    }
+  }
+
+  __device__ __forceinline__ void stage_any(float (&values)[16], int chunk, int block, std::uint32_t buffer,
+                                            int half) const {
+    const std::uint32_t plane = buffer + half * (p_.swiglu ? kPlaneBytes / 2 : kPlaneBytes);
+    if (p_.residual != nullptr) add_residual(values, chunk, block, plane);
+    if (p_.swiglu) {
+      stage_swiglu(values, plane);
+    } else if (words()) {
+      stage_words(values, buffer);
+    } else {
+      stage_halves(values, plane);
+    }
+  }
+
+  // values = the sums of chunk index % kChunks of block index / kChunks: registers have no index, so the way there
+  // is a tree of branches.
+  template <int kBegin, int kEnd>
+  __device__ __forceinline__ void select_chunk(const Sums& sums, int index, float (&values)[16]) const {
+    if constexpr (kEnd - kBegin == 1) {
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        values[i] = static_cast<float>(sums[kBegin / Tile::kChunks][16 * (kBegin % Tile::kChunks) + i]);
+      }
+    } else {
+      constexpr int kMiddle = (kBegin + kEnd) / 2;
+      if (index < kMiddle) {
+        select_chunk<kBegin, kMiddle>(sums, index, values);
+      } else {
+        select_chunk<kMiddle, kEnd>(sums, index, values);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void load_row_vectors(int block, float (&row_scale)[2],
+                                                   float (&row_bias)[2]) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = 64 * block + 16 * warp_ + lane_ / 4 + 8 * h;
+      row_scale[h] = vector(Tile::kTokens + row);
+      row_bias[h] = vector(Tile::kTokens + kWarpgroupRows + row);
+    }
+  }
+
+  __device__ __forceinline__ void scale(float (&values)[16], int chunk, const float (&row_scale)[2],
+                                        const float (&row_bias)[2]) const {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       float x_scale[2];
@@ -165,13 +219,12 @@ class LargeEpilogue {
                    : "memory");
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        values[4 * j + i] = fmaf(static_cast<float>(sums[16 * chunk + 4 * j + i]),
-                                 x_scale[i % 2] * scale_[block][i / 2], bias_[block][i / 2]);
+        values[4 * j + i] = fmaf(values[4 * j + i], x_scale[i % 2] * row_scale[i / 2], row_bias[i / 2]);
       }
     }
   }
 
-  // Where lane `lane_` points for 8x8 matrices 4 half ... 4 half + 3 of a chunk: matrix q is tokens
+  // Where lane `lane_` points for 8x8 matrices 4 half ... 4 half + 3 of the plane of a chunk: matrix q is tokens
   // 8 (q / 2) ..., rows 8 (q % 2) ... of the warp's 16.
   __device__ __forceinline__ std::uint32_t matrix_at(std::uint32_t buffer, int half) const {
     const int matrix = lane_ / 8;
@@ -180,13 +233,12 @@ class LargeEpilogue {
   }
 
   __device__ __forceinline__ void stage_halves(const float (&values)[16], std::uint32_t buffer) const {
-    const bool bfloat16 = p_.output == LargeOutput::kBFloat16;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       std::uint32_t packed[4];
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
-        packed[q] = pack_halves(values[8 * half + 2 * q], values[8 * half + 2 * q + 1], bfloat16);
+        packed[q] = pack_halves(values[8 * half + 2 * q], values[8 * half + 2 * q + 1], bfloat16());
       }
       store_transposed(matrix_at(buffer, half), packed);
     }
@@ -198,7 +250,7 @@ class LargeEpilogue {
     for (int i = 0; i < 16; ++i) {
       const int token = 8 * (i / 4) + 2 * (lane_ % 4) + i % 2;
       const int feature = 16 * (warp_ % 2) + 8 * ((i / 2) % 2) + lane_ / 4;
-      const std::uint32_t at = buffer + warp_ / 2 * 4096 + staged_at<128>(token, 4 * feature);
+      const std::uint32_t at = buffer + warp_ / 2 * kPlaneBytes + staged_at<128>(token, 4 * feature);
       asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(values[i]) : "memory");
     }
   }
@@ -206,7 +258,6 @@ class LargeEpilogue {
   // Gate and up of a feature are in neighbouring lanes 4 apart, for the same two tokens: the even lane
   // finishes the first token, the odd one the second.
   __device__ __forceinline__ void stage_swiglu(const float (&values)[16], std::uint32_t buffer) const {
-    const bool bfloat16 = p_.output == LargeOutput::kBFloat16;
     const int second = (lane_ / 4) % 2;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -218,30 +269,22 @@ class LargeEpilogue {
       const int token = 8 * (i / 2) + 2 * (lane_ % 4) + second;
       const int feature = 8 * warp_ + 4 * (i % 2) + lane_ / 8;
       const std::uint32_t at = buffer + staged_at<64>(token, 2 * feature);
-      const auto bits = static_cast<std::uint16_t>(pack_halves(product, 0.0f, bfloat16));
+      const auto bits = static_cast<std::uint16_t>(pack_halves(product, 0.0f, bfloat16()));
       asm volatile("st.shared.u16 [%0], %1;" ::"r"(at), "h"(bits) : "memory");
     }
   }
 
-  template <Form kForm>
   __device__ __forceinline__ void add_residual(float (&values)[16], int chunk, int block,
                                                std::uint32_t buffer) const {
-    if constexpr (kForm == Form::kHalves) {
-      if (p_.residual_by_16) return add_staged_residual(values, chunk, block, buffer);
-    }
+    if (!words() && p_.residual_by_16) return add_staged_residual(values, chunk, block, buffer);
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       const int token = token0_ + 32 * chunk + 8 * (i / 4) + 2 * (lane_ % 4) + i % 2;
       const int row = row0_ + 64 * block + 16 * warp_ + lane_ / 4 + 8 * ((i / 2) % 2);
       if (token >= p_.m || row >= p_.n) continue;
       const std::int64_t at = token * p_.residual_stride + row;
-      if constexpr (kForm == Form::kWords) {
-        values[i] += static_cast<const float*>(p_.residual)[at];
-      } else {
-        values[i] += unpack_halves(static_cast<const std::uint16_t*>(p_.residual)[at],
-                                   p_.output == LargeOutput::kBFloat16)
-                         .x;
-      }
+      values[i] += words() ? static_cast<const float*>(p_.residual)[at]
+                           : unpack_halves(static_cast<const std::uint16_t*>(p_.residual)[at], bfloat16()).x;
     }
   }
 
@@ -267,7 +310,7 @@ class LargeEpilogue {
       load_transposed(matrix_at(buffer, half), packed);
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
-        const float2 pair = unpack_halves(packed[q], p_.output == LargeOutput::kBFloat16);
+        const float2 pair = unpack_halves(packed[q], bfloat16());
         values[8 * half + 2 * q] += pair.x;
         values[8 * half + 2 * q + 1] += pair.y;
       }
@@ -275,43 +318,47 @@ class LargeEpilogue {
     __syncwarp();
   }
 
-  // After the barrier the chunk is whole and, because of the wait before it, the next chunk's buffer is free.
-  template <Form kForm>
+  __device__ __forceinline__ void next_buffer() {
+    buffer_ = buffer_ + 1 == Tile::kBuffers ? 0 : buffer_ + 1;
+  }
+
+  // After the barrier the buffer is whole and, because of the wait before it, the next one is free.
   __device__ __forceinline__ void send(int chunk, int block, std::uint32_t buffer) const {
     if (p_.y_by_map) {
       fence_before_bulk_read();
-      if (thread_ == 0) wait_store_reads<kBuffers<kForm> - 2>();
+      if (thread_ == 0) wait_store_reads<Tile::kBuffers - 2>();
     }
     named_barrier(kBarrier + warpgroup_, 128);
     const int token = token0_ + 32 * chunk;
-    const int feature = (row0_ + 64 * block) / (64 / kFeatures<kForm>);
-    if (!p_.y_by_map) return copy_out<kForm>(token, feature, buffer);
+    const int feature = (row0_ + 64 * block) / (p_.swiglu ? 2 : 1);
+    if (!p_.y_by_map) return copy_out(token, feature, buffer);
     if (thread_ == 0) {
       store_box(&p_.y_map, feature, token, buffer);
-      if constexpr (kForm == Form::kWords) store_box(&p_.y_map, feature + 32, token, buffer + 4096);
+      if (words()) store_box(&p_.y_map, feature + 32, token, buffer + kPlaneBytes);
       commit_stores();
     }
   }
 
-  template <Form kForm>
   __device__ __forceinline__ void copy_out(int token0, int feature0, std::uint32_t buffer) const {
-    constexpr int kBytes = kElementBytes(kForm);
+    const int chunk_features = p_.swiglu ? 32 : 64;
     const int features = p_.swiglu ? p_.n / 2 : p_.n;
-    for (int i = thread_; i < 32 * kFeatures<kForm>; i += 128) {
-      const int row = i / kFeatures<kForm>;
-      const int column = i % kFeatures<kForm>;
+#pragma unroll 1
+    for (int i = thread_; i < (words() ? 32 : 64) * chunk_features; i += 128) {
+      const int row = i / chunk_features;
+      const int column = i % chunk_features;
       if (token0 + row >= p_.m || feature0 + column >= features) continue;
-      const int plane = column * kBytes / 128;
-      const std::uint32_t at =
-          buffer + plane * 4096 + staged_at<kRowBytes<kForm>>(row, column * kBytes % 128);
       const std::int64_t to = (token0 + row) * p_.y_stride + feature0 + column;
-      if constexpr (kForm == Form::kWords) {
+      if (words()) {
         float value;
-        asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at) : "memory");
+        asm volatile("ld.shared.f32 %0, [%1];"
+                     : "=f"(value)
+                     : "r"(buffer + column / 32 * kPlaneBytes + staged_at<128>(row, column % 32 * 4))
+                     : "memory");
         static_cast<float*>(p_.y)[to] = value;
       } else {
+        const int at = p_.swiglu ? staged_at<64>(row, 2 * column) : staged_at<128>(row, 2 * column);
         std::uint16_t value;
-        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(at) : "memory");
+        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(buffer + at) : "memory");
         static_cast<std::uint16_t*>(p_.y)[to] = value;
       }
     }
@@ -319,10 +366,9 @@ class LargeEpilogue {
 
   const LargeParams& p_;
   const int warpgroup_, thread_, lane_, warp_;
-  const std::uint32_t staging_, vectors_;
+  const std::uint32_t buffers_, vectors_;
   int token0_ = 0, row0_ = 0;
   int buffer_ = 0;
-  float scale_[Tile::kBlocks][2], bias_[Tile::kBlocks][2];
 };
 
 }  // namespace grille::kernels

@@ -3,7 +3,8 @@
 
 #include "grille/kernels/cuda/device/barrier.cuh"
 #include "grille/kernels/cuda/device/bulk_copy.cuh"
-#include "grille/kernels/cuda/device/matmul_24_large_params.cuh"
+#include "grille/kernels/cuda/device/matmul_24_large_schedule.cuh"
+#include "grille/kernels/cuda/device/matmul_24_large_tile.cuh"
 
 namespace grille::kernels {
 
@@ -21,43 +22,15 @@ struct RingPosition {
   }
 };
 
-// The tile and the part of k that a block computes.
-struct LargeWork {
-  int row_tile, token_tile;
-  int k_begin, k_end;  // k-tiles
-};
-
-// A block's place in its cluster: blocks `pair` and `pair + 1` share x.
-struct ClusterPlace {
-  int row;    // 0, 1: which row tile
-  int split;  // which part of k
-  int pair;   // rank of the first of the two
-};
-
-template <class Tile>
-__device__ __forceinline__ ClusterPlace cluster_place() {
-  const int rank = cluster_rank();
-  return {rank % kClusterRows, Tile::kSplits ? rank / kClusterRows : 0, rank / kClusterRows * kClusterRows};
-}
-
-// Token tiles are walked in bands, so that the clusters that run together share both rows and tokens.
-__device__ __forceinline__ LargeWork large_work(const LargeParams& p, int tile, const ClusterPlace& place) {
-  const int per_band = p.band * p.row_groups;
-  const int first = tile / per_band * p.band;
-  const int width = min(p.band, p.token_tiles - first);
-  const int within = tile % per_band;
-  return {within / width * kClusterRows + place.row, first + within % width,
-          static_cast<int>(static_cast<std::int64_t>(p.k_tiles) * place.split / p.splits),
-          static_cast<int>(static_cast<std::int64_t>(p.k_tiles) * (place.split + 1) / p.splits)};
-}
-
 // The thread that keeps the stages full.
 template <class Tile>
 class StageProducer {
  public:
-  __device__ __forceinline__ StageProducer(const LargeParams& p, const ClusterPlace& place,
-                                           std::uint32_t shared)
-      : p_(p), place_(place), shared_(shared), full_(shared + Tile::kBarriersAt) {}
+  __device__ __forceinline__ StageProducer(const LargeParams& p, std::uint32_t shared)
+      : p_(p),
+        x_half_(Tile::kTokens / kLargeClusterRows * cluster_rank()),
+        shared_(shared),
+        full_(shared + Tile::kBarriersAt) {}
 
   // The weight does not depend on the kernel before this one, x does: the first stages' weights are asked for
   // before that kernel has ended.
@@ -86,10 +59,8 @@ class StageProducer {
 
  private:
   __device__ __forceinline__ void copy_x(const LargeWork& work, int k_tile, int stage) {
-    const int half = Tile::kTokens / kClusterRows * place_.row;
-    copy_box_to_blocks(shared_ + stage * Tile::kStageBytes + half * 128, &p_.x_map, k_tile * 128,
-                       work.token_tile * Tile::kTokens + half, full_ + 8 * stage,
-                       static_cast<std::uint16_t>(3 << place_.pair));
+    copy_box_to_blocks(shared_ + stage * Tile::kStageBytes + x_half_ * 128, &p_.x_map, k_tile * 128,
+                       work.token_tile * Tile::kTokens + x_half_, full_ + 8 * stage, std::uint16_t{3});
   }
 
   __device__ __forceinline__ void copy_weight(const LargeWork& work, int k_tile, int stage) {
@@ -105,7 +76,7 @@ class StageProducer {
   }
 
   const LargeParams& p_;
-  const ClusterPlace place_;
+  const int x_half_;  // the tokens that this block copies, to both
   const std::uint32_t shared_, full_;
   RingPosition<Tile::kStages> position_;
 };
@@ -117,15 +88,16 @@ class StageConsumer {
   using Sums = typename Tile::Sum[Tile::kBlocks][Tile::kAccumulators];
   using Metadata = std::uint32_t[Tile::kBlocks][2];
 
-  __device__ __forceinline__ StageConsumer(const ClusterPlace& place, std::uint32_t shared, int warpgroup)
+  __device__ __forceinline__ StageConsumer(std::uint32_t shared, int warpgroup)
       : shared_(shared),
         full_(shared + Tile::kBarriersAt),
         warpgroup_(warpgroup),
-        thread_(static_cast<int>(threadIdx.x) % 128),
-        released_rank_(place.pair + static_cast<int>(threadIdx.x) % 32) {}
+        thread_(static_cast<int>(threadIdx.x) % 128) {}
 
-  // sums = the products of `k_tiles` (at least 1) stages. All stages are released when it returns.
-  __device__ __forceinline__ void multiply(Sums& sums, int k_tiles) {
+  // sums = the products of `k_tiles` (at least 1) stages. All stages are released when it returns. `meanwhile`
+  // runs once, when the tensor cores have their first work.
+  template <class Meanwhile>
+  __device__ __forceinline__ void multiply(Sums& sums, int k_tiles, const Meanwhile& meanwhile) {
     Metadata metadata[2];
     typename Tile::Sum promoted[Tile::kPromotion > 0 ? Tile::kAccumulators : 1];
     static_assert(Tile::kPromotion % 2 == 0 && (Tile::kPromotion == 0 || Tile::kBlocks == 1));
@@ -145,6 +117,7 @@ class StageConsumer {
       }
       multiply_stage(sums, metadata[0], metadata[1], accumulate, k_tile + 1 < k_tiles);
       accumulate = 1;
+      if (k_tile == 0) meanwhile();
       if (k_tile + 1 == k_tiles) break;
       multiply_stage(sums, metadata[1], metadata[0], accumulate, k_tile + 2 < k_tiles);
     }
@@ -186,7 +159,7 @@ class StageConsumer {
 #pragma unroll
     for (int i = 0; i < Tile::kBlocks; ++i) {
       const std::uint32_t at = slab() + Tile::kSlabValueBytes +
-                               (block_in_slab() * 128 + thread_) * 4 * Tile::kMetadataWords;
+                               (block_in_slab(i) * 128 + thread_) * 4 * Tile::kMetadataWords;
       if constexpr (Tile::kMetadataWords == 2) {
         asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
                      : "=r"(metadata[i][0]), "=r"(metadata[i][1])
@@ -209,7 +182,7 @@ class StageConsumer {
     for (int step = 0; step < 2; ++step) {
 #pragma unroll
       for (int i = 0; i < Tile::kBlocks; ++i) {
-        const std::uint64_t weight = descriptor_64(slab() + block_in_slab() * 4096) + 2 * step;
+        const std::uint64_t weight = descriptor_64(slab() + block_in_slab(i) * 4096) + 2 * step;
         constexpr int kSecond = Tile::kEightBit ? 0 : 1;
         if (step == 0) {
           Multiply::template multiply<0>(sums[i], weight, x, metadata[i][0], accumulate);
@@ -232,13 +205,12 @@ class StageConsumer {
 
   // Both blocks wrote x into this stage, so both must know that it is free.
   __device__ __forceinline__ void release(int stage) const {
-    if (stage >= 0 && threadIdx.x % 32 < kClusterRows) {
-      arrive_remote(full_ + 8 * (Tile::kStages + stage), released_rank_);
-    }
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (stage >= 0 && lane < kLargeClusterRows) arrive_remote(full_ + 8 * (Tile::kStages + stage), lane);
   }
 
   const std::uint32_t shared_, full_;
-  const int warpgroup_, thread_, released_rank_;
+  const int warpgroup_, thread_;
   RingPosition<Tile::kStages> position_;
   int previous_ = -1;
 };
