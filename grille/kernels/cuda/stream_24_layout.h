@@ -8,7 +8,10 @@
 
 namespace grille::kernels {
 
+enum class Sm90Type : std::uint8_t { kBFloat16, kFloat16, kFloat8E4M3, kInt8 };
+
 constexpr int kStreamThreads = 288;         // two consumer warpgroups and a producer warp
+constexpr int kConsumers = 256;             // threads of the two
 constexpr int kStreamExchangeTokens = 64;   // tokens that a cluster adds up at a time
 constexpr int kStreamExchangeStride = 132;  // floats from token to token: 128 rows, and no bank conflicts
 constexpr int kStreamMaxStages = 24;
@@ -25,7 +28,7 @@ constexpr int stream_24_exchange_bytes(int token_tile) {
          4;
 }
 
-// Room to align the first stage, stages, exchange, barriers.
+// Room to align the first stage, stages, exchange, token scales, barriers.
 constexpr int stream_24_shared_bytes(int token_tile, int stages, int element_bytes) {
   return 1024 + stages * stream_24_stage_bytes(token_tile, element_bytes) +
          stream_24_exchange_bytes(token_tile) + 8 * (2 * stages + 4);
