@@ -110,8 +110,7 @@ class LargeProblem {
     return y.to_host<std::uint8_t>();
   }
 
-  // Row `row` of `sums` is what the device adds up for a token before scaling, and `magnitudes` the sum of the
-  // absolute products.
+  // Every feature of every token, and that nothing was written past a row's end.
   void compare(const std::vector<std::uint8_t>& y) const {
     std::vector<std::string> failures(static_cast<std::size_t>(c_.m));
     parallel_for(c_.m, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -396,16 +395,15 @@ TEST_F(GpuMatmul24Large, SwigluOfInterleavedRows) {
   }
 }
 
-// A real layer's k: the error of float8 sums grows with k under fast accumulation, and does not with promotion.
-// 2^-11 and 2^-13 are four times what was measured (1.1e-4 and 2.5e-5 of the norm).
+// A real layer's k. Under fast accumulation the error of float8 sums grows with k; with promotion it stays that of
+// 512 columns. An H200 had 8.5e-4 and 2.1e-4 of the norm at k 4096.
 TEST_F(GpuMatmul24Large, PromotionKeepsFloat8SumsAccurate) {
   for (bool fast : {true, false}) {
     const LargeCase c{.y = DType::kFloat32, .m = 128, .n = 256, .k = 14336, .fast = fast};
     const LargeProblem problem(c, 3);
     for (const Matmul24Sm90Plan& plan : all_plans(problem.problem())) {
       const double error = problem.relative_error(problem.run(plan, stream_));
-      RecordProperty(fast ? "fast" : "promoted", std::to_string(error));
-      EXPECT_LE(error, fast ? 0x1p-8 : 0x1p-10) << to_string(plan) << (fast ? " fast" : " promoted");
+      EXPECT_LE(error, fast ? 0x1p-8 : 0x1p-11) << to_string(plan) << (fast ? " fast" : " promoted");
     }
   }
 }
