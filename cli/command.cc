@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 #include <new>
+#include <span>
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
@@ -97,15 +98,19 @@ nlohmann::json run_body(const std::string& name, const CommonOptions& options, c
                     : options.verbose ? spdlog::level::debug
                                       : spdlog::level::info);
   spdlog::set_default_logger(logger);
-  spdlog::debug("running on the CPU with {} threads", num_threads());
 
   ProgressBar progress(options.quiet);
   const c10::InferenceMode inference;
   const auto begin = std::chrono::steady_clock::now();
   nlohmann::json result = body({options, progress, typed_command});
-  result["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const std::int64_t peak = peak_host_bytes();
+  // At the end: an error is one line on stderr and nothing else.
+  spdlog::info("on the CPU, {} threads: {:.1f} s, peak memory {} MB", num_threads(), seconds,
+               peak / 1'000'000);
+  result["seconds"] = seconds;
   result["device"] = "cpu";
-  result["peak_host_bytes"] = peak_host_bytes();
+  result["peak_host_bytes"] = peak;
   result["version"] = GRILLE_VERSION;
   return result;
 }
@@ -129,11 +134,15 @@ int report(int status, const std::string& message) {
   return status;
 }
 
-void check_command(const CLI::App& app, const std::string& name) {
+// Throws where `words` begin with a command that is none of `app`'s ("eval mmlu" is looked at twice).
+void check_command(const CLI::App& app, std::span<const char* const> words, const std::string& before = "") {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  if (commands.empty() || words.empty() || words.front()[0] == '-') return;
+  const std::string name = before + words.front();
   std::string known;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->get_name() == name) return;
-    known += (known.empty() ? "" : ", ") + command->get_name();
+  for (const CLI::App* command : commands) {
+    if (command->get_name() == words.front()) return check_command(*command, words.subspan(1), name + " ");
+    known += (known.empty() ? "" : ", ") + before + command->get_name();
   }
   fail(ErrorCode::kInvalidArgument, "unknown command '{}'; there are: {}", name, known);
 }
@@ -171,7 +180,8 @@ int run_command_line(int argc, char** argv) {
   for (const auto add : {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat})
     add(app);
   try {
-    if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
+    check_command(
+        app, std::span<const char* const>(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0));
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::Success& success) {

@@ -37,7 +37,8 @@ std::int64_t cluster_tiles(const Matmul24Sm90Problem& problem, int row_tile, int
 }
 
 std::int64_t k_tiles(const Matmul24Sm90Problem& problem) {
-  return formats::TwoFourSm90Layout{problem.n, problem.k, static_cast<int>(dtype_size(problem.dtype))}.k_tiles();
+  return formats::TwoFourSm90Layout{problem.n, problem.k, static_cast<int>(dtype_size(problem.dtype))}
+      .k_tiles();
 }
 
 std::int64_t most_clusters(const Sm90Caps& caps) {
@@ -90,8 +91,8 @@ Matmul24Sm90Plan plan_matmul_24_large(const Matmul24Sm90Problem& problem, const 
 
 bool is_large_24_plan(const Matmul24Sm90Problem& problem, const Matmul24Sm90Plan& plan) {
   for (const TileCost& tile : kTiles) {
-    if (tile.row_tile != plan.row_tile || tile.token_tile != plan.token_tile || tile.promote != plan.promote ||
-        (plan.split && !tile.splits))
+    if (tile.row_tile != plan.row_tile || tile.token_tile != plan.token_tile ||
+        tile.promote != plan.promote || (plan.split && !tile.splits))
       continue;
     const std::int64_t tiles = cluster_tiles(problem, plan.row_tile, plan.token_tile);
     const std::int64_t useful = plan.split ? tiles * k_tiles(problem) : tiles;

@@ -24,10 +24,10 @@ TEST(Matmul24Sm90Plan, FitsEveryShape) {
           EXPECT_TRUE(plan.token_tile == 8 || plan.token_tile < 2 * m) << to_string(plan);
           EXPECT_GE(plan.stages, 2);
           EXPECT_LE(plan.stages, kStreamMaxStages);
-          EXPECT_LE(stream_shared_bytes(plan, size), caps.shared_memory_per_block);
+          const formats::TwoFourSm90Layout layout{n, k, size};
+          EXPECT_LE(stream_shared_bytes(plan, layout.k_tiles(), size), caps.shared_memory_per_block);
           EXPECT_GE(plan.clusters, 1);
           EXPECT_LE(plan.blocks(), 2 * caps.multiprocessors);
-          const formats::TwoFourSm90Layout layout{n, k, size};
           EXPECT_LE(plan.clusters, layout.row_blocks() * layout.k_tiles());
           EXPECT_LE(plan.blocks() * 4, static_cast<std::int64_t>(kMatmul24CounterBytes));
         }

@@ -61,9 +61,9 @@ CUtensorMap x_map(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
   const std::int64_t row_bytes = aligned_x_row_bytes(x.cols, static_cast<int>(size_of(x.dtype)));
   std::byte* copy =
       static_cast<std::byte*>(args.workspace) + kMatmul24CounterBytes + large_24_partial_bytes(plan);
-  check_cuda(copy_rows(x.data, stride, used, copy, row_bytes, x.rows,
-                       static_cast<cudaStream_t>(args.stream.handle)),
-             kOp);
+  check_cuda(
+      copy_rows(x.data, stride, used, copy, row_bytes, x.rows, static_cast<cudaStream_t>(args.stream.handle)),
+      kOp);
   return make_row_map(copy, x.rows, used, row_bytes, box_rows);
 }
 
@@ -96,8 +96,7 @@ LargeParams make_params(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& pl
   p.y_stride = args.y.row_stride;
   p.y_by_16 = is_aligned_to_16(args.y);
   // The copy engine writes whole 16 bytes, also past a row's last feature.
-  p.y_by_map =
-      p.y_by_16 && args.y.dtype != DType::kFloat32 && args.y.cols * size_of(args.y.dtype) % 16 == 0;
+  p.y_by_map = p.y_by_16 && args.y.dtype != DType::kFloat32 && args.y.cols * size_of(args.y.dtype) % 16 == 0;
   if (p.y_by_map) p.y_map = y_map(args);
   p.m = static_cast<int>(args.x.rows);
   p.n = static_cast<int>(args.weight.rows);
@@ -126,9 +125,9 @@ void prepare(const LargeKernel& kernel, int device) {
         "{}: this build has no code for compute capability 9.0; configure with "
         "-DCMAKE_CUDA_ARCHITECTURES=90a",
         kOp);
-  check_cuda(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  kernel.shared_bytes),
-             kOp);
+  check_cuda(
+      cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes),
+      kOp);
   prepared.insert({kernel.function, device});
 }
 

@@ -1,8 +1,8 @@
 // The large-batch 2:4 kernel: persistent, warp-specialised, in clusters that share x.
 #pragma once
 
-#include "grille/kernels/cuda/device/matmul_24_large_mainloop.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_epilogue.cuh"
+#include "grille/kernels/cuda/device/matmul_24_large_mainloop.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_partials.cuh"
 
 namespace grille::kernels::sm90 {

@@ -1,18 +1,18 @@
 // From a warpgroup's sums to y: scales, bias, residual or SwiGLU, conversion, transposition through shared
-// memory, and stores: by the copy engine where it can, since all multiprocessors end their tiles at about the same
-// time and a thread that stores itself waits for that burst; else 16 bytes a thread.
+// memory, and stores: by the copy engine where it can, since all multiprocessors end their tiles at about the
+// same time and a thread that stores itself waits for that burst; else 16 bytes a thread.
 //
-// A chunk is 32 tokens of one m64 block. In shared memory a buffer holds two chunks as 64 token rows of 128 bytes
-// (SwiGLU: 64 bytes), swizzled against bank conflicts; or one chunk of float32, as two planes of 32 token rows of
-// 128 bytes.
+// A chunk is 32 tokens of one m64 block. In shared memory a buffer holds two chunks as 64 token rows of 128
+// bytes (SwiGLU: 64 bytes), swizzled against bank conflicts; or one chunk of float32, as two planes of 32
+// token rows of 128 bytes.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "grille/kernels/cuda/device/sm90_ptx.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_schedule.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_tile.cuh"
+#include "grille/kernels/cuda/device/sm90_ptx.cuh"
 
 namespace grille::kernels::sm90 {
 
@@ -102,8 +102,8 @@ class LargeEpilogue {
   static constexpr int kWarpgroupRows = 64 * Tile::kBlocks;
   static constexpr int kPlaneBytes = 32 * 128;
 
-  // Where this thread is. Nothing of it is kept in registers while the tensor cores work on sums that take most of
-  // them: the thread index is read anew (volatile), and all else follows from it.
+  // Where this thread is. Nothing of it is kept in registers while the tensor cores work on sums that take
+  // most of them: the thread index is read anew (volatile), and all else follows from it.
   __device__ __forceinline__ void locate(const LargePlace& place) {
     int index;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
@@ -157,7 +157,8 @@ class LargeEpilogue {
   // Hands a buffer to the copy engine, which reads it while the tensor cores work on the next tile.
   __device__ __forceinline__ void send(int unit, std::uint32_t buffer, int token, int feature) const {
     fence_before_box_read();
-    // The next unit's buffer, where there is not one for each, is free when at most kBuffers - 2 stores are read.
+    // The next unit's buffer, where there is not one for each, is free when at most kBuffers - 2 stores are
+    // read.
     if (unit + 1 >= Tile::kBuffers && thread_ == 0) wait_box_reads<Tile::kBuffers - 2>();
     sync_threads(barrier_, 128);
     if (thread_ == 0) {
@@ -166,8 +167,8 @@ class LargeEpilogue {
     }
   }
 
-  // Everything else. Not unrolled: the sums of a chunk are moved to `values`, so that there is one copy of what
-  // follows.
+  // Everything else. Not unrolled: the sums of a chunk are moved to `values`, so that there is one copy of
+  // what follows.
   __device__ __forceinline__ void finish_any(const Sums& sums) {
     const int chunks_in_buffer = words() ? 1 : 2;
     int unit = 0;
@@ -219,8 +220,8 @@ class LargeEpilogue {
     }
   }
 
-  // values = the sums of chunk index % kChunks of block index / kChunks: registers have no index, so the way there
-  // is a tree of branches.
+  // values = the sums of chunk index % kChunks of block index / kChunks: registers have no index, so the way
+  // there is a tree of branches.
   template <int kBegin, int kEnd>
   __device__ __forceinline__ void select_chunk(const Sums& sums, int index, float (&values)[16]) const {
     if constexpr (kEnd - kBegin == 1) {
@@ -264,8 +265,8 @@ class LargeEpilogue {
     }
   }
 
-  // Where lane `lane_` points for 8x8 matrices 4 half ... 4 half + 3 of the plane of a chunk: matrix q is tokens
-  // 8 (q / 2) ..., rows 8 (q % 2) ... of the warp's 16.
+  // Where lane `lane_` points for 8x8 matrices 4 half ... 4 half + 3 of the plane of a chunk: matrix q is
+  // tokens 8 (q / 2) ..., rows 8 (q % 2) ... of the warp's 16.
   __device__ __forceinline__ std::uint32_t matrix_at(std::uint32_t buffer, int half) const {
     const int matrix = lane_ / 8;
     const int token = 16 * half + 8 * (matrix / 2) + lane_ % 8;
@@ -338,8 +339,8 @@ class LargeEpilogue {
     for (int h = 0; h < 2; ++h) {
       uint4 vector = {};
       if (token < p_.m && row + 8 * h < p_.n) vector = *reinterpret_cast<const uint4*>(from + 8 * h);
-      asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(buffer +
-                                                                    staged_at<128>(lane_, 32 * warp_ + 16 * h)),
+      asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(
+                       buffer + staged_at<128>(lane_, 32 * warp_ + 16 * h)),
                    "r"(vector.x), "r"(vector.y), "r"(vector.z), "r"(vector.w)
                    : "memory");
     }

@@ -1,9 +1,9 @@
 // The pipeline of the large-batch 2:4 kernels: one thread copies stages, two warpgroups multiply them.
 #pragma once
 
-#include "grille/kernels/cuda/device/sm90_ptx.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_schedule.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_tile.cuh"
+#include "grille/kernels/cuda/device/sm90_ptx.cuh"
 
 namespace grille::kernels::sm90 {
 
@@ -93,8 +93,8 @@ class StageConsumer {
         warpgroup_(warpgroup),
         thread_(static_cast<int>(threadIdx.x) % 128) {}
 
-  // sums = the products of `k_tiles` (at least 1) stages. All stages are released when it returns. `meanwhile`
-  // runs once, when the tensor cores have their first work.
+  // sums = the products of `k_tiles` (at least 1) stages. All stages are released when it returns.
+  // `meanwhile` runs once, when the tensor cores have their first work.
   template <class Meanwhile>
   __device__ __forceinline__ void multiply(Sums& sums, int k_tiles, const Meanwhile& meanwhile) {
     Metadata metadata[2];
@@ -157,8 +157,8 @@ class StageConsumer {
   __device__ __forceinline__ void load_metadata(Metadata& metadata) const {
 #pragma unroll
     for (int i = 0; i < Tile::kBlocks; ++i) {
-      const std::uint32_t at = slab() + Tile::kSlabValueBytes +
-                               (block_in_slab(i) * 128 + thread_) * 4 * Tile::kMetadataWords;
+      const std::uint32_t at =
+          slab() + Tile::kSlabValueBytes + (block_in_slab(i) * 128 + thread_) * 4 * Tile::kMetadataWords;
       if constexpr (Tile::kMetadataWords == 2) {
         asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
                      : "=r"(metadata[i][0]), "=r"(metadata[i][1])
@@ -205,9 +205,8 @@ class StageConsumer {
   // Both blocks wrote x into this stage, so both must know that it is free.
   __device__ __forceinline__ void release(int stage) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (stage >= 0 && lane < kLargeClusterRows) {
-      arrive_remote_after_reads(map_to_rank(full_ + 8 * (Tile::kStages + stage), lane));
-    }
+    if (stage >= 0 && lane < kLargeClusterRows)
+      arrive_remote(map_to_rank(full_ + 8 * (Tile::kStages + stage), lane));
   }
 
   const std::uint32_t shared_, full_;

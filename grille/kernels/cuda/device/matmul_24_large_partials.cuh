@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "grille/kernels/cuda/device/sm90_ptx.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_tile.cuh"
+#include "grille/kernels/cuda/device/sm90_ptx.cuh"
 
 namespace grille::kernels::sm90 {
 

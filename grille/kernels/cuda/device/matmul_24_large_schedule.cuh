@@ -25,10 +25,10 @@ __device__ __forceinline__ LargePlace place_of_tile(const LargeParams& p, int ti
           first + within % width};
 }
 
-// Cluster c of C takes the tiles c, c + C, c + 2 C, ... from split_tiles on. Tiles before that, if kSplits, are cut
-// into equal ranges of k-tiles, one a cluster, and come first: a cluster begins in the middle of a tile, whose sums
-// it hands to the cluster in front of it, and the last tile that it begins is completed by clusters behind it. They
-// do that at their beginning, so that it rarely waits.
+// Cluster c of C takes the tiles c, c + C, c + 2 C, ... from split_tiles on. Tiles before that, if kSplits,
+// are cut into equal ranges of k-tiles, one a cluster, and come first: a cluster begins in the middle of a
+// tile, whose sums it hands to the cluster in front of it, and the last tile that it begins is completed by
+// clusters behind it. They do that at their beginning, so that it rarely waits.
 template <bool kSplits>
 class LargeSchedule {
  public:

@@ -19,8 +19,8 @@ struct LargeTile {
   static constexpr int kTokens = kTokensOf;
   static constexpr int kStages = kStagesOf;
   static constexpr bool kSplits = kSplitsOf;  // whether clusters can share a tile's k
-  // Sums of the tensor cores (which keep about 14 bits of a float8 sum) are added to fp32 ones after this many
-  // k-tiles, an even number; 0: never.
+  // Sums of the tensor cores (which keep about 14 bits of a float8 sum) are added to fp32 ones after this
+  // many k-tiles, an even number; 0: never.
   static constexpr int kPromotion = kPromotionOf;
 
   static constexpr bool kEightBit = kType == Sm90Type::kFloat8E4M3 || kType == Sm90Type::kInt8;

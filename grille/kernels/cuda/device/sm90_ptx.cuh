@@ -65,13 +65,12 @@ __device__ __forceinline__ int cluster_index() {
   return index;
 }
 
+// Relaxed: for barriers that fence_barrier_init() has made visible.
 __device__ __forceinline__ void arrive_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
-__device__ __forceinline__ void wait_cluster() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
+__device__ __forceinline__ void wait_cluster() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 
 // The same place in the shared memory of block `rank` of the cluster.
 __device__ __forceinline__ std::uint32_t map_to_rank(std::uint32_t address, int rank) {
@@ -80,27 +79,11 @@ __device__ __forceinline__ std::uint32_t map_to_rank(std::uint32_t address, int 
   return mapped;
 }
 
-// Arrival at a barrier of another block; what was written before is visible to those that wait for it with
-// wait_barrier_cluster().
+// Arrival at a barrier of another block. Of the caller's own writes to shared memory, all are in place by the
+// time another block can see this: shared memory has one copy and no cache. (The forms with .cluster scope
+// would also wait for every global access in flight, 2 to 6 us in a kernel that streams.)
 __device__ __forceinline__ void arrive_remote(std::uint32_t mapped_barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(mapped_barrier)
-               : "memory");
-}
-
-// The same for barriers that guard reads alone, which are complete when wgmma's wait returns. Without
-// .release.cluster: the fence that it implies costs a matrix kernel a third of its speed.
-__device__ __forceinline__ void arrive_remote_after_reads(std::uint32_t mapped_barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mapped_barrier) : "memory");
-}
-
-__device__ __forceinline__ void wait_barrier_cluster(std::uint32_t barrier, std::uint32_t parity) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
 }
 
 __device__ __forceinline__ uint4 load_remote(std::uint32_t mapped_address) {
@@ -209,6 +192,14 @@ __device__ __forceinline__ void launch_dependents() {
 __device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // ---- the rest
+
+// Adds 1 and returns what was there: what the block has written before a __syncthreads in front of it is
+// visible to the other blocks that see the sum, and what they have written to this block after one.
+__device__ __forceinline__ std::uint32_t count_up(std::uint32_t* counter) {
+  std::uint32_t before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
 
 __device__ __forceinline__ void sync_threads(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
