@@ -161,8 +161,7 @@ class LargeProblem {
 
   float value() {
     if (c_.integers) return static_cast<float>(random_() % 5) - 2.0f;
-    return c_.dtype == DType::kInt8 ? std::clamp(40.0f * normal_(random_), -127.0f, 127.0f)
-                                    : normal_(random_);
+    return normal_(random_) * (c_.dtype == DType::kInt8 ? 4.0f : 1.0f);  // so that sums fit in float16
   }
 
   void fill_x() {
@@ -387,7 +386,7 @@ TEST_F(GpuMatmul24Large, SwigluOfInterleavedRows) {
         c.y = y;
         c.swiglu = true;
         c.bias = seed % 2 == 0;
-        c.integers = dtype == DType::kInt8;  // of 40 N(0, 1) the gates would be huge
+        c.integers = dtype == DType::kInt8;  // of random ones the gates would be huge
         if (c.integers) c.k = 32;
         check_all_plans(c, seed++);
         if (HasFatalFailure()) return;
