@@ -36,6 +36,28 @@ TEST(Matmul24Sm90Plan, FitsEveryShape) {
   }
 }
 
+// What was fastest on an H200.
+TEST(Matmul24Sm90Plan, ClustersTakeWholeRowBlocksAndLongSharesTwoAMultiprocessor) {
+  const Sm90Caps caps;
+  const auto expect = [&](std::int64_t m, std::int64_t n, std::int64_t k, int clusters, int cluster,
+                          bool resident) {
+    const Matmul24Sm90Plan plan = plan_matmul_24_sm90({m, n, k, DType::kFloat8E4M3}, caps);
+    EXPECT_EQ(plan.clusters, clusters) << to_string(plan);
+    EXPECT_EQ(plan.cluster, cluster) << to_string(plan);
+    EXPECT_EQ(plan.resident_x, resident) << to_string(plan);
+    const int shared = stream_shared_bytes(plan, formats::TwoFourSm90Layout{n, k, 1}.k_tiles(), 1);
+    const bool two_fit = shared + 1024 <= caps.shared_memory_per_multiprocessor / 2;
+    EXPECT_EQ(two_fit, k < 14336 && (m <= 64 || n != 4096)) << to_string(plan);
+  };
+  expect(1, 4096, 4096, 32, 4, true);
+  expect(64, 4096, 4096, 32, 4, false);
+  expect(128, 4096, 4096, 64, 2, false);
+  expect(16, 6144, 4096, 48, 4, false);
+  expect(128, 6144, 4096, 48, 2, false);
+  expect(32, 28672, 4096, 224, 1, false);
+  expect(16, 4096, 14336, 64, 2, false);
+}
+
 TEST(Matmul24Sm90Plan, TooLittleSharedMemoryIsAnError) {
   EXPECT_THROW(plan_matmul_24_sm90({128, 4096, 4096, DType::kBFloat16}, {132, 49152, 65536}), Error);
 }
@@ -62,6 +84,11 @@ TEST(Matmul24Sm90Plan, TheWorkspaceHoldsACopyOfXOnlyWhereItIsNeeded) {
   const std::size_t aligned = matmul_24_sm90_workspace(problem, plan);
   problem.x_aligned = false;
   EXPECT_EQ(matmul_24_sm90_workspace(problem, plan), aligned + 3 * 256);
+}
+
+TEST(Matmul24Sm90, ACpuStreamIsAnError) {
+  EXPECT_THROW(matmul_24_sm90(Matmul24Sm90Args{}), Error);
+  EXPECT_THROW(sm90_caps({}), Error);
 }
 
 TEST(Matmul24Sm90Plan, PrintsItself) {
