@@ -9,11 +9,10 @@
 #include <ATen/ops/zeros.h>
 
 #include "grille/base/error.h"
+#include "grille/kernels/add_gram.h"
+#include "grille/tensors/views.h"
 
 namespace grille::prune {
-namespace {
-constexpr std::int64_t kBlock = 512;  // columns of one block of the triangle
-}
 
 InputStatistics::InputStatistics(std::int64_t features)
     : gram_(at::zeros({features, features}, at::kDouble)) {}
@@ -22,12 +21,7 @@ void InputStatistics::add(const at::Tensor& x) {
   const std::int64_t features = gram_.size(0);
   check(x.dim() == 2 && x.size(1) == features, ErrorCode::kInternal,
         "statistics: expected [tokens, {}] inputs", features);
-  const at::Tensor inputs = x.to(at::kDouble);
-  for (std::int64_t begin = 0; begin < features; begin += kBlock) {
-    const std::int64_t rows = std::min(kBlock, features - begin);
-    at::Tensor block = gram_.narrow(0, begin, rows).narrow(1, begin, features - begin);
-    block.addmm_(inputs.narrow(1, begin, rows).t(), inputs.narrow(1, begin, features - begin));
-  }
+  kernels::add_gram(tensors::matrix_view(x.to(at::kFloat)), gram_.mutable_data_ptr<double>());
   ++sequences_;
 }
 
