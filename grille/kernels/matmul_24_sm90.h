@@ -13,6 +13,8 @@ namespace grille::kernels {
 
 // With acc the sum of products, all in fp32 (int8: acc is exact, in int32):
 //   y = acc * x_scale[token] * weight_scale[feature] + bias[feature] + residual[token, feature]
+// With swiglu, rows 2 i and 2 i + 1 of the weight are gate and up of feature i, n is even, and
+//   y[token, i] = silu(gate) * up, where gate and up are what y would be without it; no residual
 struct Matmul24Sm90Args {
   ConstMatrixView x;                    // [m, k] bfloat16, float16, float8_e4m3fn or int8
   const float* x_scale = nullptr;       // [m] for float8_e4m3fn and int8, else null
@@ -21,6 +23,10 @@ struct Matmul24Sm90Args {
   const float* bias = nullptr;          // [n] or null
   ConstMatrixView residual;             // [m, n], dtype of y; data null: none. May be y itself
   MatrixView y;                         // [m, n] bfloat16, float16 or float32; must not alias anything else
+  bool swiglu = false;                  // y is [m, n / 2] bfloat16 or float16
+  // float8, large batches: sums stay in the tensor cores, which keep about 14 bits of them (what cuBLASLt
+  // calls fast accumulation). Otherwise they are added up in fp32 every 512 columns of k.
+  bool fast_accumulation = false;
   // matmul_24_sm90_workspace() bytes, 256-byte aligned. Its first kMatmul24CounterBytes must be zero before
   // the first call; every call leaves them zero. One workspace serves all calls of one stream.
   void* workspace = nullptr;
@@ -47,10 +53,11 @@ std::size_t matmul_24_sm90_workspace(const Matmul24Sm90Problem& problem, const M
 // float8 products are summed by the tensor cores with fewer bits than fp32 (about 14);
 // Matmul24Sm90Plan::promote says whether such sums are added up in fp32 every few k-tiles. The streaming
 // kernel promotes for m <= 32, and above adds up in fp32 what the blocks of a cluster have summed, k /
-// cluster each. Cost: reads the weight once for m <= 128. Only enqueues: no host synchronisation, no
-// allocation, capturable. Throws Error{kInvalidArgument} for shapes, dtypes, strides, alignment, aliasing or
-// a short workspace, Error{kUnsupported} for a device that is not of compute capability 9.0, a CPU stream or
-// a build without sm_90a code, Error{kDevice} if a launch fails.
+// cluster each; the large one promotes every 512 columns unless told not to. Cost: reads the weight once for
+// m <= 128. Only enqueues: no host synchronisation, no allocation, capturable. Throws Error{kInvalidArgument}
+// for shapes, dtypes, strides, alignment, aliasing or a short workspace, Error{kUnsupported} for a device
+// that is not of compute capability 9.0, a CPU stream or a build without sm_90a code, Error{kDevice} if a
+// launch fails.
 void matmul_24_sm90(const Matmul24Sm90Args& args);
 
 // The same with a plan of one's own (tests, tuning). The workspace must suffice for it.

@@ -7,12 +7,14 @@
 #include "grille/base/error.h"
 #include "grille/formats/two_four_sm90.h"
 #include "grille/kernels/cuda/stream_24_layout.h"
+#include "grille/kernels/matmul_24_large_plan.h"
 
 namespace grille::kernels {
 namespace {
 
 constexpr int kMaxStages = 20;
 constexpr int kMinStages = 2;
+constexpr int kMaxStreamTokens = 128;
 constexpr int kLongTiles = 96;                // k-tiles from which a quarter row block is a long share
 constexpr int kMaxResidentBytes = 16 * 1024;  // of x in shared memory; more would cost stages
 constexpr int kBlockReserve = 1024;           // bytes of shared memory that the system takes of every block
@@ -57,6 +59,7 @@ void choose_stages(Matmul24Sm90Plan& plan, const formats::TwoFourSm90Layout& lay
 }  // namespace
 
 Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps) {
+  if (problem.m > kMaxStreamTokens || problem.swiglu) return plan_matmul_24_large(problem, caps);
   const formats::TwoFourSm90Layout layout{problem.n, problem.k, element_bytes(problem.dtype)};
   Matmul24Sm90Plan plan;
   plan.kernel = Matmul24Kernel::kStream;
@@ -83,8 +86,9 @@ Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const S
 
 std::string to_string(const Matmul24Sm90Plan& plan) {
   if (plan.kernel == Matmul24Kernel::kLarge) {
-    return fmt::format("large {} rows x {} tokens, {} stages, clusters of {}{}", plan.row_tile,
-                       plan.token_tile, plan.stages, plan.cluster, plan.promote ? ", promoted" : "");
+    return fmt::format("large {} rows x {} tokens, {} clusters of {}{}{}", plan.row_tile, plan.token_tile,
+                       plan.clusters, plan.cluster, plan.split ? ", split" : "",
+                       plan.promote ? ", promoted" : "");
   }
   return fmt::format("stream {} rows x {} tokens, {} stages, {} clusters of {}{}", plan.row_tile,
                      plan.token_tile, plan.stages, plan.clusters, plan.cluster,

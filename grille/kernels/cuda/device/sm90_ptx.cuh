@@ -129,6 +129,55 @@ __device__ __forceinline__ void copy_tile(std::uint32_t to, const CUtensorMap* m
       : "memory");
 }
 
+__device__ __forceinline__ void copy_bulk(std::uint32_t to, const void* from, int bytes,
+                                          std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+// To the same place of every block of the cluster in `ranks` (a bit a block), completing on the same barrier
+// in each.
+__device__ __forceinline__ void copy_tile_to_ranks(std::uint32_t to, const CUtensorMap* map, int column,
+                                                   int row, std::uint32_t barrier, std::uint16_t ranks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(ranks)
+      : "memory");
+}
+
+// ---- box copies, shared -> global; what lies outside the matrix is not written
+
+__device__ __forceinline__ void store_box(const CUtensorMap* map, int column, int row, std::uint32_t from) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+               "r"(column), "r"(row), "r"(from)
+               : "memory");
+}
+
+__device__ __forceinline__ void commit_boxes() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Until at most kPending of this thread's committed stores still read shared memory.
+template <int kPending>
+__device__ __forceinline__ void wait_box_reads() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+// Orders this thread's ordinary writes to shared memory before later reads by the copy engine.
+__device__ __forceinline__ void fence_before_box_read() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// ---- single values, global -> shared
+
+// One float, not waited for; 0 where `valid` is false.
+__device__ __forceinline__ void copy_float(std::uint32_t to, const float* from, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid ? 4 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void wait_copied_floats() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
 __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
