@@ -177,8 +177,8 @@ int run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", GRILLE_VERSION);
   app.require_subcommand(1);
   app.footer("'grille COMMAND --help' explains a command.");
-  for (const auto add : {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat,
-                         add_bench})
+  for (const auto add :
+       {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat, add_bench})
     add(app);
   try {
     if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);

@@ -23,8 +23,7 @@ void add_linear_options(CLI::App& command, benchmark::LinearRequest& request, st
       ->excludes(model);
   command.add_option("--m", request.tokens, "Token counts")->capture_default_str();
   command
-      .add_option("--formats", request.formats,
-                  "all, none, or some of " + joined(benchmark::format_names()))
+      .add_option("--formats", request.formats, "all, none, or some of " + joined(benchmark::format_names()))
       ->capture_default_str();
   command
       .add_option("--baselines", request.baselines,

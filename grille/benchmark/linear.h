@@ -50,6 +50,7 @@ struct LinearPoint {
   std::string algorithm;    // the candidate that won
   int candidates = 0;       // that ran and were right
   int wrong = 0;            // that ran and were wrong
+  int refused = 0;          // that the library did not accept or did not run
   double error = 0;         // the winner's largest error, as a part of the tolerance
 
   double flops() const;  // of the dense product
@@ -71,7 +72,7 @@ struct DeviceRecord {
   double copy_bytes_per_second = 0;  // measured; bytes read plus bytes written
   std::string driver;
   std::string cuda_runtime;
-  std::string cublaslt;    // versions; empty: not there
+  std::string cublaslt;  // versions; empty: not there, or not asked for
   std::string cusparselt;
   double sm_mhz_max = 0;  // 0: unknown
   double sm_mhz = 0;      // under load, median over the run

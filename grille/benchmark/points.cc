@@ -62,7 +62,8 @@ std::vector<LayerShape> parse_shapes(std::string_view text) {
     const std::int64_t n = x == std::string_view::npos ? 0 : number(part.substr(x + 1));
     check(k > 0 && n > 0 && k % 16 == 0 && n % 16 == 0 && k <= kLargest && n <= kLargest,
           ErrorCode::kInvalidArgument,
-          "--shapes: expected KxN with multiples of 16 up to {}, such as 4096x6144, got '{}'", kLargest, part);
+          "--shapes: expected KxN with multiples of 16 up to {}, such as 4096x6144, got '{}'", kLargest,
+          part);
     shapes.push_back({std::string(part), k, n});
   }
   return shapes;

@@ -26,14 +26,14 @@ double best_of(const std::vector<LinearPoint>& points, Library library, DType dt
 }
 
 std::string device_lines(const DeviceRecord& d) {
-  const auto known = [](const std::string& version) { return version.empty() ? "not there" : version; };
+  const auto known = [](const std::string& version) { return version.empty() ? "not used" : version; };
   return fmt::format(
       "{}, sm_{}, {} multiprocessors, {} MB L2; driver {}, CUDA {}, cuBLASLt {}, cuSPARSELt {}\n"
       "read {:.2f} TB/s, copy {:.2f} TB/s (measured); SM clock {:.0f} MHz under load, {:.0f} at most; "
       "power limit {:.0f} W\n",
       d.name, d.compute_capability, d.multiprocessors, d.l2_bytes >> 20, d.driver, d.cuda_runtime,
-      known(d.cublaslt), known(d.cusparselt), d.read_bytes_per_second * 1e-12, d.copy_bytes_per_second * 1e-12,
-      d.sm_mhz, d.sm_mhz_max, d.power_limit_watts);
+      known(d.cublaslt), known(d.cusparselt), d.read_bytes_per_second * 1e-12,
+      d.copy_bytes_per_second * 1e-12, d.sm_mhz, d.sm_mhz_max, d.power_limit_watts);
 }
 
 std::string share(double limit_us, double us) {
@@ -125,6 +125,7 @@ nlohmann::json point_json(const LinearResults& results, const LinearPoint& p) {
           {"algorithm", p.algorithm},
           {"candidates", p.candidates},
           {"wrong_candidates", p.wrong},
+          {"refused_candidates", p.refused},
           {"error_of_tolerance", p.error},
           {"versus", std::move(versus)}};
 }
@@ -148,9 +149,9 @@ nlohmann::json device_json(const DeviceRecord& d) {
 }  // namespace
 
 std::string linear_table(const LinearResults& results) {
-  std::string text = device_lines(results.device) + point_lines(results) + sum_lines(results) +
-                     comparison_lines(results);
-  if (!results.notes.empty()) text += "\nnot measured:\n";
+  std::string text =
+      device_lines(results.device) + point_lines(results) + sum_lines(results) + comparison_lines(results);
+  if (!results.notes.empty()) text += "\nleft out:\n";
   for (const std::string& note : results.notes) text += "  " + note + "\n";
   return text;
 }
@@ -164,12 +165,9 @@ nlohmann::json linear_json(const LinearResults& results) {
   const std::vector<LayerSum> layers = layer_sums(results.points);
   for (const LayerSum& s : layers) sums.push_back({{"format", s.contender}, {"m", s.m}, {"us", s.us}});
   for (const Comparison& c : compare(results.points)) {
-    summary[c.contender][c.baseline] = {{"points", c.points},
-                                        {"arithmetic", c.arithmetic},
-                                        {"geometric", c.geometric},
-                                        {"sums", c.sums},
-                                        {"minimum", c.minimum},
-                                        {"minimum_at", c.minimum_at}};
+    summary[c.contender][c.baseline] = {{"points", c.points},       {"arithmetic", c.arithmetic},
+                                        {"geometric", c.geometric}, {"sums", c.sums},
+                                        {"minimum", c.minimum},     {"minimum_at", c.minimum_at}};
   }
   nlohmann::json small = nlohmann::json::object();
   for (const LayerSum& s : layers) {

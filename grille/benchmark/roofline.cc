@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -41,7 +42,8 @@ struct Axes {
     return kLeft + (kWidth - kLeft - kRight) * std::log(value / x_low) / std::log(x_high / x_low);
   }
   double y(double value) const {
-    return kHeight - kBottom - (kHeight - kTop - kBottom) * std::log(value / y_low) / std::log(y_high / y_low);
+    return kHeight - kBottom -
+           (kHeight - kTop - kBottom) * std::log(value / y_low) / std::log(y_high / y_low);
   }
 };
 
@@ -52,16 +54,19 @@ struct Roof {
   double tflops;
 };
 
+// Equal limits (8-bit dense and 16-bit 2:4) share a roof.
 std::vector<Roof> roofs(const LinearResults& results) {
-  std::map<std::pair<std::size_t, bool>, double> limits;
+  std::map<double, std::set<std::string>> labels;
   for (const std::string& name : contenders_of(results.points)) {
     const ContenderInfo& info = contender_info(name);
     const double limit = flop_limit(results.device, info.dtype, info.sparse);
-    if (limit > 0) limits[{dtype_size(info.dtype), info.sparse}] = limit * 1e-12;
+    if (limit > 0)
+      labels[limit * 1e-12].insert(
+          fmt::format("{}-bit {}", 8 * dtype_size(info.dtype), info.sparse ? "2:4" : "dense"));
   }
   std::vector<Roof> list;
-  for (const auto& [key, limit] : limits)
-    list.push_back({fmt::format("{}-bit {}", 8 * key.first, key.second ? "2:4" : "dense"), limit});
+  for (const auto& [limit, names] : labels)
+    list.push_back({fmt::format("{} {:.0f}", fmt::join(names, ", "), limit), limit});
   return list;
 }
 
@@ -109,13 +114,11 @@ std::string roof_lines(const Axes& a, const std::vector<Roof>& list, double tb_p
     highest = std::max(highest, roof.tflops);
     const double ridge = std::clamp(roof.tflops / tb_per_second, a.x_low, a.x_high);
     svg += line(a.x(ridge), a.y(roof.tflops), a.x(a.x_high), a.y(roof.tflops), kRoof);
-    svg += text(a.x(a.x_high) - 4, a.y(roof.tflops) - 4, "end",
-                fmt::format("{}: {:.0f} TFLOP/s", roof.label, roof.tflops));
+    svg += text(a.x(a.x_high) - 4, a.y(roof.tflops) - 4, "end", roof.label);
   }
   const double from = std::max(a.x_low, a.y_low / tb_per_second);
   const double to = std::min(a.x_high, highest / tb_per_second);
-  if (from < to)
-    svg += line(a.x(from), a.y(from * tb_per_second), a.x(to), a.y(to * tb_per_second), kRoof);
+  if (from < to) svg += line(a.x(from), a.y(from * tb_per_second), a.x(to), a.y(to * tb_per_second), kRoof);
   svg += text(kLeft + 8, kTop + 14, "start", fmt::format("slope: {:.2f} TB/s, measured", tb_per_second));
   return svg;
 }
@@ -158,10 +161,11 @@ std::string roofline_svg(const LinearResults& results) {
   const Axes a = axes(results, list);
   const DeviceRecord& device = results.device;
   const double tb = std::max(device.read_bytes_per_second, device.copy_bytes_per_second) * 1e-12;
-  return fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-                     "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
-                     "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-                     kWidth, kHeight) +
+  return fmt::format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+             "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
+             "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+             kWidth, kHeight) +
          text(kWidth / 2, 22, "middle", "Linear layers on " + device.name) + grid(a) +
          roof_lines(a, list, tb) + marks(results, a) + "</svg>\n";
 }

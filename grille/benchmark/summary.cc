@@ -14,7 +14,9 @@ bool is_sparse(const std::string& name) { return name != kBestFp8 && contender_i
 
 Comparison compare_two(const std::vector<LinearPoint>& points, const std::string& contender,
                        const std::string& baseline) {
-  Comparison c{contender, baseline};
+  Comparison c;
+  c.contender = contender;
+  c.baseline = baseline;
   double log_sum = 0, sum = 0, our_us = 0, their_us = 0;
   for (const LinearPoint& point : points) {
     if (point.contender != contender) continue;

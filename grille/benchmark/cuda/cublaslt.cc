@@ -137,8 +137,8 @@ class Plan {
     constexpr int kMost = 128;
     found_.resize(kMost);
     int count = 0;
-    const cublasStatus_t status = lt_->heuristic(lt_->handle, desc_, weight_, x_, y_, y_, preference, kMost,
-                                                 found_.data(), &count);
+    const cublasStatus_t status =
+        lt_->heuristic(lt_->handle, desc_, weight_, x_, y_, y_, preference, kMost, found_.data(), &count);
     lt_->preference_destroy(preference);
     found_.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(count) : 0);
     std::erase_if(found_, [](const auto& result) { return result.state != CUBLAS_STATUS_SUCCESS; });
@@ -175,7 +175,8 @@ class CublasLtContender final : public Contender {
   double weight_bytes() const override {
     const double rows = static_cast<double>(data_.shape().n);
     const double scales = info().scaling == Scaling::kRow ? 4 * rows : 0;
-    return rows * static_cast<double>(data_.shape().k) * static_cast<double>(dtype_size(info().dtype)) + scales;
+    return rows * static_cast<double>(data_.shape().k) * static_cast<double>(dtype_size(info().dtype)) +
+           scales;
   }
   int copies() const override { return copies_; }
 

@@ -25,7 +25,8 @@ class CusparseLt {
           error_name(status));
   }
 
-  static constexpr std::size_t kWorkspaceBytes = std::size_t{256} << 20;  // a plan that wants more is left out
+  static constexpr std::size_t kWorkspaceBytes = std::size_t{256}
+                                                 << 20;  // a plan that wants more is left out
 
  private:
   SharedLibrary library_{"cuSPARSELt", "libcusparseLt.so.0", "../../cusparselt/lib"};
@@ -100,17 +101,16 @@ struct Problem {
     lt->check_status(lt->structured_init(&lt->handle, &weight, shape.n, shape.k, shape.k, kAlignment, type,
                                          CUSPARSE_ORDER_ROW, CUSPARSELT_SPARSITY_50_PERCENT),
                      "structured descriptor");
-    lt->check_status(lt->dense_init(&lt->handle, &tokens, x.rows, x.cols, x.cols, kAlignment, type,
-                                    CUSPARSE_ORDER_ROW),
-                     "dense descriptor of x");
+    lt->check_status(
+        lt->dense_init(&lt->handle, &tokens, x.rows, x.cols, x.cols, kAlignment, type, CUSPARSE_ORDER_ROW),
+        "dense descriptor of x");
     lt->check_status(lt->dense_init(&lt->handle, &output, shape.n, x.rows, shape.n, kAlignment, cuda_type(y),
                                     CUSPARSE_ORDER_COL),
                      "dense descriptor of y");
-    lt->check_status(
-        lt->matmul_init(&lt->handle, &matmul, CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_TRANSPOSE,
-                        &weight, &tokens, &output, &output,
-                        x.dtype == DType::kInt8 ? CUSPARSE_COMPUTE_32I : CUSPARSE_COMPUTE_32F),
-        "matmul descriptor");
+    lt->check_status(lt->matmul_init(&lt->handle, &matmul, CUSPARSE_OPERATION_NON_TRANSPOSE,
+                                     CUSPARSE_OPERATION_TRANSPOSE, &weight, &tokens, &output, &output,
+                                     x.dtype == DType::kInt8 ? CUSPARSE_COMPUTE_32I : CUSPARSE_COMPUTE_32F),
+                     "matmul descriptor");
   }
   ~Problem() {
     for (const auto* descriptor : {&weight, &tokens, &output}) lt->descriptor_destroy(descriptor);
@@ -139,25 +139,26 @@ class Candidate {
 
   bool run(float alpha, const void* weight, const void* x, void* y, cudaStream_t stream) {
     const float beta = 0;
-    return lt_.matmul(&lt_.handle, &plan_, &alpha, weight, x, &beta, y, y, lt_.workspace.data(),
-                      &stream, 1) == CUSPARSE_STATUS_SUCCESS;
+    return lt_.matmul(&lt_.handle, &plan_, &alpha, weight, x, &beta, y, y, lt_.workspace.data(), &stream,
+                      1) == CUSPARSE_STATUS_SUCCESS;
   }
 
  private:
   explicit Candidate(Problem& problem) : lt_(*problem.lt), problem_(problem) {}
 
   bool set(cusparseLtMatmulAlgAttribute_t name, int value) {
-    return lt_.selection_set(&lt_.handle, &selection_, name, &value, sizeof(value)) == CUSPARSE_STATUS_SUCCESS;
+    return lt_.selection_set(&lt_.handle, &selection_, name, &value, sizeof(value)) ==
+           CUSPARSE_STATUS_SUCCESS;
   }
 
   bool init(int id, const Split& split) {
-    selected_ = lt_.selection_init(&lt_.handle, &selection_, &problem_.matmul, CUSPARSELT_MATMUL_ALG_DEFAULT) ==
-                CUSPARSE_STATUS_SUCCESS;
+    selected_ = lt_.selection_init(&lt_.handle, &selection_, &problem_.matmul,
+                                   CUSPARSELT_MATMUL_ALG_DEFAULT) == CUSPARSE_STATUS_SUCCESS;
     if (!selected_ || !set(CUSPARSELT_MATMUL_ALG_CONFIG_ID, id)) return false;
     if (split.parts > 1 && !set(CUSPARSELT_MATMUL_SPLIT_K, split.parts)) return false;
-    if (split.mode != CUSPARSELT_INVALID_MODE && !set(CUSPARSELT_MATMUL_SPLIT_K_MODE, split.mode)) return false;
-    planned_ =
-        lt_.plan_init(&lt_.handle, &plan_, &problem_.matmul, &selection_) == CUSPARSE_STATUS_SUCCESS;
+    if (split.mode != CUSPARSELT_INVALID_MODE && !set(CUSPARSELT_MATMUL_SPLIT_K_MODE, split.mode))
+      return false;
+    planned_ = lt_.plan_init(&lt_.handle, &plan_, &problem_.matmul, &selection_) == CUSPARSE_STATUS_SUCCESS;
     std::size_t bytes = 0;
     return planned_ && lt_.plan_workspace(&lt_.handle, &plan_, &bytes) == CUSPARSE_STATUS_SUCCESS &&
            bytes <= CusparseLt::kWorkspaceBytes;
@@ -174,6 +175,7 @@ struct Plan {
   std::unique_ptr<Problem> problem;
   std::vector<std::unique_ptr<Candidate>> candidates;
   std::vector<std::string> names;
+  int refused = 0;
 };
 
 class CusparseLtContender final : public Contender {
@@ -189,11 +191,10 @@ class CusparseLtContender final : public Contender {
     const int copies = data_.copies_for(static_cast<double>(bytes));
     for (int copy = 0; copy < copies; ++copy) {
       weights_.emplace_back(bytes);
-      lt_->check_status(
-          lt_->compress(&lt_->handle, &problem.weight, 1, CUSPARSE_OPERATION_NON_TRANSPOSE,
-                        data_.weight(info.dtype, true, copy).data, weights_.back().data(), buffer.data(),
-                        data_.stream()),
-          "compress");
+      lt_->check_status(lt_->compress(&lt_->handle, &problem.weight, 1, CUSPARSE_OPERATION_NON_TRANSPOSE,
+                                      data_.weight(info.dtype, true, copy).data, weights_.back().data(),
+                                      buffer.data(), data_.stream()),
+                        "compress");
     }
     check(cudaStreamSynchronize(data_.stream()) == cudaSuccess, ErrorCode::kDevice,
           "cuSPARSELt: compression failed on the device");
@@ -208,11 +209,13 @@ class CusparseLtContender final : public Contender {
     return plan.names;
   }
 
+  int refused(std::int64_t m) const override { return plans_.at(m).refused; }
+
   bool run(std::int64_t m, std::size_t candidate, int copy, cudaStream_t stream) override {
     const Product p = product(m, copy);
     const float alpha = info().scaling == Scaling::kTensor ? data_.tensor_scale() : 1.0f;
-    return plans_.at(m).candidates[candidate]->run(
-        alpha, weights_[static_cast<std::size_t>(copy)].data(), p.x.data, p.y.data, stream);
+    return plans_.at(m).candidates[candidate]->run(alpha, weights_[static_cast<std::size_t>(copy)].data(),
+                                                   p.x.data, p.y.data, stream);
   }
 
   Product product(std::int64_t m, int copy) override {
@@ -226,12 +229,15 @@ class CusparseLtContender final : public Contender {
   }
 
   void fill(Plan& plan, std::int64_t m) {
-    plan.problem = std::make_unique<Problem>(lt_, data_.x(info().dtype, padded(m)), data_.shape(),
-                                             y_type(info().dtype));
+    plan.problem =
+        std::make_unique<Problem>(lt_, data_.x(info().dtype, padded(m)), data_.shape(), y_type(info().dtype));
     for (int id = 0; id < algorithms(*plan.problem); ++id) {
       for (const Split& split : splits()) {
         auto candidate = Candidate::make(*plan.problem, id, split);
-        if (!candidate) continue;
+        if (!candidate) {
+          ++plan.refused;
+          continue;
+        }
         plan.candidates.push_back(std::move(candidate));
         plan.names.push_back(fmt::format("id {}", id));
         if (split.mode != CUSPARSELT_INVALID_MODE)

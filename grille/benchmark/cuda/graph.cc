@@ -1,6 +1,7 @@
 #include "grille/benchmark/cuda/graph.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "grille/kernels/cuda/launch.h"
@@ -73,6 +74,20 @@ std::vector<double> replay_seconds(const Graph& graph, int count, cudaStream_t s
   std::vector<double> seconds;
   for (std::size_t i = 1; i < events.size(); ++i) seconds.push_back(events[i].seconds_after(events[i - 1]));
   return seconds;
+}
+
+double TimedGraph::us_a_product() const { return 1e6 * median(seconds) / products; }
+
+void replay_in_turns(std::vector<TimedGraph>& graphs, double seconds, int turns, cudaStream_t stream,
+                     const std::function<void()>& meanwhile) {
+  for (int turn = 0; turn < turns; ++turn) {
+    for (TimedGraph& timed : graphs) {
+      const int count =
+          static_cast<int>(std::clamp(std::ceil(seconds / turns / timed.estimate), 1.0, 5000.0));
+      const std::vector<double> more = replay_seconds(timed.graph, count, stream, meanwhile);
+      timed.seconds.insert(timed.seconds.end(), more.begin(), more.end());
+    }
+  }
 }
 
 double median(std::vector<double> values) {

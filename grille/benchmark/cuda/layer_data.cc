@@ -1,6 +1,7 @@
 #include "grille/benchmark/cuda/layer_data.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "grille/benchmark/cuda/random_data.h"
@@ -9,7 +10,8 @@
 namespace grille::benchmark {
 namespace {
 
-constexpr float kTensorScales[2] = {1.0f / 64, 1.0f / 128};  // of x, of the weight; exact in every type
+constexpr float kXScale = 1.0f / 64, kWeightScale = 1.0f / 128;  // of Scaling::kTensor
+constexpr std::size_t kScaleStep = 64;  // floats between them: cuBLASLt wants scales aligned to 16 bytes
 
 // Standard deviation of the stored numbers: 8-bit types use their range, with the largest of millions of
 // normal numbers (about 5 deviations) near its end.
@@ -37,12 +39,14 @@ LayerData::LayerData(const LayerShape& shape, std::int64_t largest_m, std::uint6
       y_(size_of(DType::kFloat32, rows_ * shape.n)),
       x_row_scale_(size_of(DType::kFloat32, rows_)),
       weight_row_scale_(size_of(DType::kFloat32, shape.n)),
-      tensor_scales_(sizeof(kTensorScales)) {
+      tensor_scales_(2 * kScaleStep * sizeof(float)) {
   fill_uniform(x_row_scale_.data<float>(), rows_, 0.005f, 0.02f, seed_ + 1, stream_);
   fill_uniform(weight_row_scale_.data<float>(), shape.n, 0.005f, 0.02f, seed_ + 2, stream_);
+  std::array<float, 2 * kScaleStep> scales{};
+  scales[0] = kXScale;
+  scales[kScaleStep] = kWeightScale;
   kernels::check_cuda(
-      cudaMemcpy(tensor_scales_.data(), kTensorScales, sizeof(kTensorScales), cudaMemcpyHostToDevice),
-      "cudaMemcpy");
+      cudaMemcpy(tensor_scales_.data(), scales.data(), sizeof(scales), cudaMemcpyHostToDevice), "cudaMemcpy");
 }
 
 int LayerData::copies_for(double weight_bytes) const {
@@ -80,11 +84,11 @@ ScaleView LayerData::x_scale(Scaling scaling) const {
 
 ScaleView LayerData::weight_scale(Scaling scaling) const {
   if (scaling == Scaling::kNone) return {};
-  if (scaling == Scaling::kTensor) return {tensor_scales_.data<float>() + 1, false};
+  if (scaling == Scaling::kTensor) return {tensor_scales_.data<float>() + kScaleStep, false};
   return {weight_row_scale_.data<float>(), true};
 }
 
-float LayerData::tensor_scale() const { return kTensorScales[0] * kTensorScales[1]; }
+float LayerData::tensor_scale() const { return kXScale * kWeightScale; }
 
 Product LayerData::product(const ContenderInfo& info, std::int64_t m, int copy, DType y_dtype) {
   return {x(info.dtype, m), weight(info.dtype, info.sparse, copy), x_scale(info.scaling),

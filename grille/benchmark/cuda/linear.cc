@@ -33,19 +33,6 @@ class OwnStream {
   cudaStream_t stream_ = nullptr;
 };
 
-// A graph that is replayed in turns with others.
-struct Timed {
-  Timed(Graph graph_, int products_, double seconds) : graph(std::move(graph_)), products(products_) {
-    replay_estimate = seconds;
-  }
-  Graph graph;
-  int products;            // in one replay
-  double replay_estimate;  // seconds
-  std::vector<double> seconds = {};
-
-  double us() const { return 1e6 * median(seconds) / products; }
-};
-
 // A layer's data and contenders, and which candidate each contender runs at each m.
 struct Layer {
   LayerData data;
@@ -61,7 +48,7 @@ struct Layer {
 class LinearRun {
  public:
   LinearRun(const LinearOptions& options, Progress& progress)
-      : options_(options), progress_(progress), nvml_(options.device) {}
+      : options_(options), progress_(progress), nvml_(options.device), registry_(options.device) {}
 
   LinearResults run() {
     describe_device();
@@ -131,12 +118,13 @@ class LinearRun {
           place, choice.error);
     if (choice.wrong > 0)
       note(fmt::format("{}: {} algorithms gave wrong results and were left out", place, choice.wrong));
-    if (choice.name.empty()) note(fmt::format("{}: the library has no algorithm that is right", place));
+    if (choice.name.empty())
+      note(fmt::format("{}: no algorithm left; {} were refused", place, choice.refused));
     layer.choices[{name, m}] = choice;
   }
 
   // Products of `contender` one after the other, with all weights in turn or always with the first.
-  Timed timed(Contender& contender, std::int64_t m, const Choice& choice, bool rotate) {
+  TimedGraph timed(Contender& contender, std::int64_t m, const Choice& choice, bool rotate) {
     const int copies = rotate ? contender.copies() : 1;
     const int rounds = static_cast<int>(std::clamp(kReplaySeconds / (choice.seconds * copies), 1.0, 500.0));
     Graph graph(stream_.get(), [&] {
@@ -145,38 +133,31 @@ class LinearRun {
               "{}: a product failed after it had been checked", contender.info().name);
       }
     });
-    return Timed(std::move(graph), rounds * copies, choice.seconds * rounds * copies);
+    return {std::move(graph), rounds * copies, choice.seconds * rounds * copies, {}};
   }
 
-  void replay_in_turns(std::vector<Timed>& all) {
-    for (int turn = 0; turn < options_.turns; ++turn) {
-      for (Timed& t : all) {
-        const double wanted = options_.seconds / options_.turns / t.replay_estimate;
-        const int count = static_cast<int>(std::clamp(std::ceil(wanted), 1.0, 5000.0));
-        const std::vector<double> seconds = replay_seconds(t.graph, count, stream_.get(), [&] {
-          const double mhz = nvml_.sm_mhz();
-          if (mhz > 0) clocks_.push_back(mhz);
-        });
-        t.seconds.insert(t.seconds.end(), seconds.begin(), seconds.end());
-      }
-    }
+  void replay(std::vector<TimedGraph>& graphs) {
+    replay_in_turns(graphs, options_.seconds, options_.turns, stream_.get(), [&] {
+      const double mhz = nvml_.sm_mhz();
+      if (mhz > 0) clocks_.push_back(mhz);
+    });
   }
 
   void measure_point(Layer& layer, std::int64_t m) {
     for (const auto& contender : layer.contenders) choose(layer, *contender, m);
     std::vector<Contender*> running;
-    std::vector<Timed> graphs;  // cold and warm of each
+    std::vector<TimedGraph> graphs;  // cold and warm of each
     for (const auto& contender : layer.contenders) {
       const Choice* choice = layer.choice(contender->info().name, m);
       if (choice == nullptr) continue;
       running.push_back(contender.get());
       for (const bool rotate : {true, false}) graphs.push_back(timed(*contender, m, *choice, rotate));
     }
-    replay_in_turns(graphs);
+    replay(graphs);
     for (std::size_t i = 0; i < running.size(); ++i) {
       LinearPoint point = described(layer, *running[i], m);
-      point.us = graphs[2 * i].us();
-      point.us_warm = graphs[2 * i + 1].us();
+      point.us = graphs[2 * i].us_a_product();
+      point.us_warm = graphs[2 * i + 1].us_a_product();
       results_.points.push_back(std::move(point));
     }
   }
@@ -197,6 +178,7 @@ class LinearRun {
     point.algorithm = choice.name;
     point.candidates = choice.right;
     point.wrong = choice.wrong;
+    point.refused = choice.refused;
     point.error = choice.error;
     return point;
   }
@@ -209,7 +191,7 @@ class LinearRun {
   }
 
   // All layers one after the other, each with its next weight; nothing if one of them was not measured.
-  void add_chain(const std::string& name, std::int64_t m, std::vector<Timed>& graphs,
+  void add_chain(const std::string& name, std::int64_t m, std::vector<TimedGraph>& graphs,
                  std::vector<LinearChain>& chains) {
     double seconds = 0;
     int rounds = 1;
@@ -228,20 +210,20 @@ class LinearRun {
         }
       }
     });
-    graphs.emplace_back(std::move(graph), rounds, seconds * rounds);
+    graphs.push_back({std::move(graph), rounds, seconds * rounds, {}});
     chains.push_back({name, m, 0});
   }
 
   void measure_chains() {
     for (const std::int64_t m : options_.tokens) {
       throw_if_interrupted();
-      std::vector<Timed> graphs;
+      std::vector<TimedGraph> graphs;
       std::vector<LinearChain> chains;
       for (const auto& contender : layers_.front()->contenders)
         add_chain(contender->info().name, m, graphs, chains);
-      replay_in_turns(graphs);
+      replay(graphs);
       for (std::size_t i = 0; i < chains.size(); ++i) {
-        chains[i].us = graphs[i].us();
+        chains[i].us = graphs[i].us_a_product();
         results_.chains.push_back(chains[i]);
       }
     }

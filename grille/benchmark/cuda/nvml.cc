@@ -15,11 +15,12 @@ struct Nvml::Functions {
   int (*init)() = library.function<int (*)()>("nvmlInit_v2");
   int (*shutdown)() = library.function<int (*)()>("nvmlShutdown");
   int (*driver)(char*, unsigned) = library.function<int (*)(char*, unsigned)>("nvmlSystemGetDriverVersion");
-  int (*by_bus)(const char*, void**) =
-      library.function<int (*)(const char*, void**)>("nvmlDeviceGetHandleByPciBusId_v2");
-  int (*clock)(void*, int, unsigned*) = library.function<int (*)(void*, int, unsigned*)>("nvmlDeviceGetClockInfo");
-  int (*clock_max)(void*, int, unsigned*) =
-      library.function<int (*)(void*, int, unsigned*)>("nvmlDeviceGetMaxClockInfo");
+  int (*by_bus)(const char*,
+                void**) = library.function<int (*)(const char*, void**)>("nvmlDeviceGetHandleByPciBusId_v2");
+  int (*clock)(void*, int,
+               unsigned*) = library.function<int (*)(void*, int, unsigned*)>("nvmlDeviceGetClockInfo");
+  int (*clock_max)(void*, int,
+                   unsigned*) = library.function<int (*)(void*, int, unsigned*)>("nvmlDeviceGetMaxClockInfo");
   int (*power_limit)(void*, unsigned*) =
       library.function<int (*)(void*, unsigned*)>("nvmlDeviceGetEnforcedPowerLimit");
 };

@@ -30,7 +30,9 @@ __device__ float2 normal_pair(std::uint64_t bits) {
 
 __device__ void store(float v, __nv_bfloat16* out) { *out = __float2bfloat16(v); }
 __device__ void store(float v, __half* out) { *out = __float2half(v); }
-__device__ void store(float v, __nv_fp8_e4m3* out) { out->__x = __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E4M3); }
+__device__ void store(float v, __nv_fp8_e4m3* out) {
+  out->__x = __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E4M3);
+}
 __device__ void store(float v, std::int8_t* out) {
   *out = static_cast<std::int8_t>(fminf(fmaxf(rintf(v), -127.0f), 127.0f));
 }
@@ -69,7 +71,8 @@ __global__ void fill_uniform_kernel(float* data, std::int64_t count, float low, 
 template <typename T>
 void launch(void* data, std::int64_t count, float deviation, bool two_four, std::uint64_t seed,
             cudaStream_t stream) {
-  fill_normal_kernel<<<2048, kThreads, 0, stream>>>(static_cast<T*>(data), count / 4, deviation, two_four, seed);
+  fill_normal_kernel<<<2048, kThreads, 0, stream>>>(static_cast<T*>(data), count / 4, deviation, two_four,
+                                                    seed);
 }
 
 }  // namespace

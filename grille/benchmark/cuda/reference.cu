@@ -134,7 +134,8 @@ Reference::Reference(const Product& product, std::uint64_t seed, cudaStream_t st
   spreads_ = DeviceMemory(entries * sizeof(double));
   worst_ = DeviceMemory(sizeof(unsigned long long));
   kernels::check_cuda(
-      cudaMemcpy(row_numbers_.data(), rows.data(), row_numbers_.bytes(), cudaMemcpyHostToDevice), "cudaMemcpy");
+      cudaMemcpy(row_numbers_.data(), rows.data(), row_numbers_.bytes(), cudaMemcpyHostToDevice),
+      "cudaMemcpy");
   const Rows on_device{row_numbers_.data<const int>(), rows_};
   const auto launch = [&](auto kernel) {
     kernel(product_, on_device, values_.data<double>(), spreads_.data<double>(), stream_);

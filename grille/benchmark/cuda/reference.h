@@ -18,11 +18,11 @@ class Reference {
   // Waits for the stream.
   //
   // Tolerance, with s = sqrt(sum x^2 w^2), the size of the partial sums of data of random sign:
-  //   2^-8 (|y| + s)         storing y, or the parts of a split sum, in bfloat16 or float16 (half an ulp is 2^-9)
-  //   (k / 32) 2^-13 s       fp8 only: tensor cores cut each step's sum to 13 bits below its largest term
-  //   k 2^-22 s              other floats: fp32 sums, cut instead of rounded
-  // Integer sums are exact. A wrong or missing term of the sum is an error of the size of s / sqrt(k) or more,
-  // a wrong tile one of the size of s.
+  //   2^-8 (|y| + s)         storing y, or the parts of a split sum, in bfloat16 or float16 (half an ulp is
+  //   2^-9) (k / 32) 2^-13 s       fp8 only: tensor cores cut each step's sum to 13 bits below its largest
+  //   term k 2^-22 s              other floats: fp32 sums, cut instead of rounded
+  // Integer sums are exact. A wrong or missing term of the sum is an error of the size of s / sqrt(k) or
+  // more, a wrong tile one of the size of s.
   double error() const;
 
  private:

@@ -22,7 +22,7 @@ std::unique_ptr<Contender> Registry::make(const ContenderInfo& info, LayerData& 
 #endif
     case Library::kGrille: break;
   }
-  fail(ErrorCode::kUnsupported, "grille has no CUDA kernel for it yet");
+  fail(ErrorCode::kUnsupported, "no kernel {}", device_);
 }
 
 void Registry::describe(DeviceRecord& record) const {

@@ -12,6 +12,8 @@ namespace grille::benchmark {
 // Loads a library when a contender first needs it.
 class Registry {
  public:
+  explicit Registry(int device) : device_(device) {}
+
   // Throws Error with the reason why `info` cannot take part here. `data` must outlive the contender.
   std::unique_ptr<Contender> make(const ContenderInfo& info, LayerData& data);
 
@@ -19,6 +21,7 @@ class Registry {
   void describe(DeviceRecord& record) const;
 
  private:
+  int device_;
   std::shared_ptr<CublasLt> cublaslt_;
   std::shared_ptr<CusparseLt> cusparselt_;
 };

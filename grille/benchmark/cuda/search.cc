@@ -31,16 +31,21 @@ class Search {
 
   Choice run(const std::vector<std::string>& names) {
     Choice choice;
+    choice.refused = contender_.refused(m_);
     std::vector<Timed> timed;
     for (std::size_t i = 0; i < names.size(); ++i) {
       const std::optional<double> error = error_of(i);
-      if (!error) continue;
-      choice.error = *error;
-      if (*error > 1) {
+      if (error && *error > 1) {
         ++choice.wrong;
+        choice.error = *error;
         continue;
       }
-      if (const auto seconds = seconds_of(i, 3)) timed.push_back({i, *seconds, *error});
+      const std::optional<double> seconds = error ? seconds_of(i, 3) : std::nullopt;
+      if (seconds) {
+        timed.push_back({i, *seconds, *error});
+      } else {
+        ++choice.refused;
+      }
     }
     choice.right = static_cast<int>(timed.size());
     if (timed.empty()) return choice;
@@ -90,7 +95,8 @@ class Search {
 
   // The three fastest once more, in turns.
   Timed final_round(std::vector<Timed> timed) {
-    std::sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
+    std::sort(timed.begin(), timed.end(),
+              [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
     timed.resize(std::min<std::size_t>(timed.size(), 3));
     if (timed.size() == 1) return timed[0];
     std::vector<std::vector<double>> seconds(timed.size());
@@ -117,7 +123,11 @@ class Search {
 
 Choice search(Contender& contender, std::int64_t m, std::uint64_t seed, cudaStream_t stream) {
   const std::vector<std::string>& names = contender.prepare(m);
-  if (names.empty()) return {};
+  if (names.empty()) {
+    Choice none;
+    none.refused = contender.refused(m);
+    return none;
+  }
   return Search(contender, m, seed, stream).run(names);
 }
 

@@ -13,7 +13,8 @@ struct Choice {
   double seconds = 0;  // a product, weights from memory; an estimate from few runs
   double error = 0;    // as a part of the tolerance; the worst of two weights
   int right = 0;
-  int wrong = 0;  // ran, and gave a wrong y
+  int wrong = 0;    // ran, and gave a wrong y
+  int refused = 0;  // not accepted, or did not run
 };
 
 // Checks every candidate at m against the reference and times it. Waits for the stream.
