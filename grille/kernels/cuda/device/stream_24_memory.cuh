@@ -1,0 +1,63 @@
+// The shape of an instance of the streaming 2:4 kernel, and its shared memory.
+#pragma once
+
+#include <type_traits>
+
+#include "grille/kernels/cuda/device/sm90_ptx.cuh"
+#include "grille/kernels/cuda/stream_24_params.h"
+
+namespace grille::kernels::sm90 {
+
+template <Sm90Type kElementType, int kTokenTile>
+struct StreamShape {
+  static constexpr Sm90Type kType = kElementType;
+  static constexpr int kTokens = kTokenTile;
+  static constexpr int kElementBytes = kType == Sm90Type::kBFloat16 || kType == Sm90Type::kFloat16 ? 2 : 1;
+  static constexpr formats::TwoFourSm90Layout kLayout{128, 128, kElementBytes};
+  static constexpr int kSlabBytes = static_cast<int>(kLayout.slab_bytes());
+  static constexpr int kWords = kLayout.metadata_words();
+  static constexpr int kStageBytes = stream_24_stage_bytes(kTokens, kElementBytes);
+  static_assert(kSlabBytes % 1024 == 0 && kStageBytes % 1024 == 0, "operands are 1024-byte aligned");
+  // The tensor cores add up float8 products with fewer bits than fp32, so sums of a few k-tiles are promoted.
+  static constexpr bool kPromote = kType == Sm90Type::kFloat8E4M3;
+  // Stages between two waits for the tensor cores, 1 or 2.
+  static constexpr int kBatch = kTokens <= 32 ? 2 : 1;
+  // Tokens that go through the exchange at a time.
+  static constexpr int kExchange = kTokens < kStreamExchangeTokens ? kTokens : kStreamExchangeTokens;
+  static constexpr int kBlocksPerMultiprocessor = kPromote && kTokens == 128 ? 1 : 2;
+  using Accumulator = std::conditional_t<kType == Sm90Type::kInt8, int, float>;
+};
+
+// Addresses in a block's shared memory, computed where they are needed: registers are scarce.
+// stream_24_shared_bytes() is the sum of it all.
+template <typename Shape>
+class StreamMemory {
+ public:
+  __device__ StreamMemory(const void* dynamic, const Stream24Params& p)
+      : p_(p), base_((shared_address(dynamic) + 1023) & ~1023u) {}
+
+  __device__ std::uint32_t slab(int stage) const {
+    return base_ + static_cast<std::uint32_t>(stage * Shape::kStageBytes);
+  }
+  __device__ std::uint32_t x(int stage) const { return slab(stage) + Shape::kSlabBytes; }
+  // [kExchange tokens][kStreamExchangeStride]
+  __device__ std::uint32_t exchange() const { return slab(p_.stages); }
+  __device__ std::uint32_t token_scales() const {
+    return exchange() + stream_24_exchange_bytes(Shape::kTokens);
+  }
+  // Barriers: a stage is filled; it has been read; all blocks of the cluster have written to their exchange;
+  // all have read this block's.
+  __device__ std::uint32_t full(int stage) const {
+    return token_scales() + 128 * 4 + 8 * static_cast<std::uint32_t>(stage);
+  }
+  __device__ std::uint32_t empty(int stage) const { return full(p_.stages + stage); }
+  __device__ std::uint32_t ready() const { return full(2 * p_.stages); }
+  __device__ std::uint32_t released() const { return full(2 * p_.stages + 1); }
+  __device__ std::uint32_t scratch() const { return full(2 * p_.stages + 2); }
+
+ private:
+  const Stream24Params& p_;
+  std::uint32_t base_;
+};
+
+}  // namespace grille::kernels::sm90

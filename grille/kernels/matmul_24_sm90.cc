@@ -1,0 +1,155 @@
+#include "grille/kernels/matmul_24_sm90.h"
+
+#include "grille/base/error.h"
+#include "grille/kernels/cuda/matmul_24_sm90.h"
+#include "grille/kernels/cuda/stream_24_layout.h"
+
+namespace grille::kernels {
+namespace {
+
+constexpr std::size_t kWorkspaceAlignment = 256;
+
+bool is_aligned(const void* data, std::size_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
+}
+
+// The bytes from the first element of a view to its last.
+struct ByteRange {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  bool overlaps(const ByteRange& other) const { return begin < other.end && other.begin < end; }
+};
+
+ByteRange range_of(const void* data, std::int64_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  return {begin, begin + static_cast<std::uintptr_t>(bytes)};
+}
+
+ByteRange range_of(const ConstMatrixView& view) {
+  if (view.data == nullptr || view.rows == 0) return {};
+  const auto size = static_cast<std::int64_t>(dtype_size(view.dtype));
+  return range_of(view.data, ((view.rows - 1) * view.row_stride + view.cols) * size);
+}
+
+void check_matrix(const char* name, const ConstMatrixView& view, std::int64_t rows, std::int64_t cols) {
+  check(view.rows == rows && view.cols == cols && (rows <= 1 || view.row_stride >= cols),
+        ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: expected {} of [{}, {}], got [{}, {}] with row stride {}", name, rows, cols,
+        view.rows, view.cols, view.row_stride);
+  check(view.data != nullptr && is_aligned(view.data, dtype_size(view.dtype)), ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: {} is null or not aligned to its {} elements", name, dtype_name(view.dtype));
+}
+
+void check_dtypes(const Matmul24Sm90Args& args) {
+  const DType dtype = args.x.dtype;
+  check(formats::is_sm90_dtype(dtype) && args.weight.dtype == dtype, ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: x is {} and the weight {}; expected both bfloat16, float16, float8_e4m3fn or int8",
+        dtype_name(dtype), dtype_name(args.weight.dtype));
+  const DType out = args.y.dtype;
+  check(out == DType::kBFloat16 || out == DType::kFloat16 || out == DType::kFloat32,
+        ErrorCode::kInvalidArgument, "matmul_24_sm90: y is {}, expected bfloat16, float16 or float32",
+        dtype_name(out));
+  check(args.residual.data == nullptr || args.residual.dtype == out, ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: the residual is {}, y {}", dtype_name(args.residual.dtype), dtype_name(out));
+  const bool scaled = dtype_size(dtype) == 1;
+  check((args.x_scale != nullptr) == scaled && (args.weight_scale != nullptr) == scaled,
+        ErrorCode::kInvalidArgument, "matmul_24_sm90: {} {} scales of x and of the weight", dtype_name(dtype),
+        scaled ? "needs" : "takes no");
+}
+
+void check_aliases(const Matmul24Sm90Args& args) {
+  const ByteRange y = range_of(args.y);
+  const ByteRange workspace = range_of(args.workspace, static_cast<std::int64_t>(args.workspace_bytes));
+  const ByteRange weight = range_of(args.weight.slabs, args.weight.layout().bytes());
+  const ByteRange residual = range_of(args.residual);
+  const bool in_place = args.residual.data == args.y.data && args.residual.row_stride == args.y.row_stride;
+  check(!y.overlaps(range_of(args.x)) && !y.overlaps(weight) && !y.overlaps(workspace) &&
+            (in_place || !y.overlaps(residual)),
+        ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: y overlaps x, the weight, the workspace or a residual that is "
+        "not y itself");
+}
+
+Matmul24Sm90Problem problem_of(const Matmul24Sm90Args& args) {
+  return {args.x.rows, args.weight.rows, args.weight.cols, args.x.dtype, is_matmul_24_sm90_aligned(args.x)};
+}
+
+void check_args(const Matmul24Sm90Args& args) {
+  check(args.stream.on_cuda(), ErrorCode::kUnsupported,
+        "matmul_24_sm90: expected a CUDA stream; on a CPU use matmul_24");
+  check_dtypes(args);
+  const std::int64_t n = args.weight.rows;
+  const std::int64_t k = args.weight.cols;
+  check(args.x.rows >= 1 && n >= 1 && k >= 4 && k % 4 == 0, ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: expected at least 1 token, 1 row and columns in groups of 4, got m {}, n {}, k {}",
+        args.x.rows, n, k);
+  check_matrix("x", args.x, args.x.rows, k);
+  check_matrix("y", args.y, args.x.rows, n);
+  if (args.residual.data != nullptr) check_matrix("residual", args.residual, args.x.rows, n);
+  check(args.weight.slabs != nullptr && is_aligned(args.weight.slabs, formats::kSm90Alignment),
+        ErrorCode::kInvalidArgument, "matmul_24_sm90: the weight is null or not aligned to {} bytes",
+        formats::kSm90Alignment);
+  check_aliases(args);
+}
+
+void check_workspace(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
+  const std::size_t needed = matmul_24_sm90_workspace(problem_of(args), plan);
+  check(args.workspace != nullptr && args.workspace_bytes >= needed &&
+            is_aligned(args.workspace, kWorkspaceAlignment),
+        ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: expected a workspace of {} bytes, aligned to {}, got {} bytes at {}", needed,
+        kWorkspaceAlignment, args.workspace_bytes, args.workspace);
+}
+
+void check_plan(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
+  const int tile = plan.token_tile;
+  const int cluster = plan.cluster;
+  check(plan.kernel == Matmul24Kernel::kStream && plan.row_tile == 128 &&
+            (tile == 8 || tile == 16 || tile == 32 || tile == 64 || tile == 128) &&
+            (cluster == 1 || cluster == 2 || cluster == 4 || cluster == 8) && plan.stages >= 2 &&
+            plan.stages <= kStreamMaxStages && plan.clusters >= 1 &&
+            static_cast<std::size_t>(plan.blocks()) * 4 <= kMatmul24CounterBytes,
+        ErrorCode::kInvalidArgument, "matmul_24_sm90: there is no kernel for the plan \"{}\"",
+        to_string(plan));
+  const Sm90Caps caps = sm90_caps(args.stream);
+  const int shared = stream_shared_bytes(plan, static_cast<int>(dtype_size(args.x.dtype)));
+  check(shared <= caps.shared_memory_per_block, ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: the plan \"{}\" needs {} bytes of shared memory, the device has {}", to_string(plan),
+        shared, caps.shared_memory_per_block);
+}
+
+}  // namespace
+
+bool is_matmul_24_sm90_aligned(const ConstMatrixView& x) {
+  const auto size = static_cast<std::int64_t>(dtype_size(x.dtype));
+  return is_aligned(x.data, 16) && (x.rows <= 1 || x.row_stride * size % 16 == 0);
+}
+
+Sm90Caps sm90_caps(const Stream& stream) {
+  check(stream.on_cuda(), ErrorCode::kUnsupported, "sm90_caps: expected a CUDA stream");
+  return sm90_caps_cuda(stream);
+}
+
+std::size_t matmul_24_sm90_workspace(const Matmul24Sm90Problem& problem, const Matmul24Sm90Plan& plan) {
+  auto bytes = static_cast<std::int64_t>(kMatmul24CounterBytes);
+  bytes += stream_24_partial_bytes(plan.token_tile, plan.clusters);
+  if (!problem.x_aligned)
+    bytes += problem.m * aligned_x_row_bytes(problem.k, static_cast<int>(dtype_size(problem.dtype)));
+  return static_cast<std::size_t>(bytes);
+}
+
+void matmul_24_sm90(const Matmul24Sm90Args& args) {
+  check_args(args);
+  const Matmul24Sm90Plan plan = plan_matmul_24_sm90(problem_of(args), sm90_caps(args.stream));
+  check_workspace(args, plan);
+  stream_24_sm90_cuda(args, plan);
+}
+
+void matmul_24_sm90(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
+  check_args(args);
+  check_plan(args, plan);
+  check_workspace(args, plan);
+  stream_24_sm90_cuda(args, plan);
+}
+
+}  // namespace grille::kernels

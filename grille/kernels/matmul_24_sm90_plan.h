@@ -1,0 +1,55 @@
+// Which Hopper kernel a 2:4 matmul runs in, and how it is cut: a pure function of the problem and the device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "grille/base/dtype.h"
+
+namespace grille::kernels {
+
+struct Matmul24Sm90Problem {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  DType dtype = DType::kBFloat16;  // of x and the weight
+  // Whether x and all its rows begin at multiples of 16 bytes. If not, x is copied to the workspace first.
+  bool x_aligned = true;
+};
+
+// The defaults are an H200's (and an H100 SXM's).
+struct Sm90Caps {
+  int multiprocessors = 132;
+  int shared_memory_per_block = 232448;           // bytes that one block may ask for
+  int shared_memory_per_multiprocessor = 233472;  // of which every block takes 1 KiB more than it asks for
+};
+
+enum class Matmul24Kernel : std::uint8_t {
+  kStream,  // small batches: the weight streams through all multiprocessors, cut evenly by bytes
+  kLarge,   // large batches: output tiles
+};
+
+struct Matmul24Sm90Plan {
+  Matmul24Kernel kernel = Matmul24Kernel::kStream;
+  int row_tile = 128;   // weight rows of a block's tile
+  int token_tile = 8;   // tokens of a block's tile; kStream: 8, 16, 32, 64 or 128
+  int stages = 4;       // slabs in flight a block
+  int cluster = 1;      // blocks of a cluster. kStream: they split k and add up through shared memory
+  int clusters = 1;     // kStream: each takes an equal share of the slabs, in order
+  bool promote = true;  // float8: add the tensor cores' sums up in fp32 at every k-tile
+
+  std::int64_t blocks() const { return static_cast<std::int64_t>(cluster) * clusters; }
+  bool operator==(const Matmul24Sm90Plan&) const = default;
+};
+
+// Throws Error{kInvalidArgument} if no shared memory of this size can hold the smallest pipeline.
+Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps);
+
+// "stream 128 rows x 16 tokens, 6 stages, 33 clusters of 4"
+std::string to_string(const Matmul24Sm90Plan& plan);
+
+// kStream: bytes of shared memory of a block.
+int stream_shared_bytes(const Matmul24Sm90Plan& plan, int element_bytes);
+
+}  // namespace grille::kernels

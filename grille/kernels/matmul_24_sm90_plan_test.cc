@@ -1,0 +1,77 @@
+#include "grille/kernels/matmul_24_sm90_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "grille/base/error.h"
+#include "grille/formats/two_four_sm90.h"
+#include "grille/kernels/cuda/stream_24_layout.h"
+#include "grille/kernels/matmul_24_sm90.h"
+
+namespace grille::kernels {
+namespace {
+
+constexpr DType kDTypes[] = {DType::kBFloat16, DType::kFloat16, DType::kFloat8E4M3, DType::kInt8};
+
+TEST(Matmul24Sm90Plan, FitsEveryShape) {
+  const Sm90Caps caps;
+  for (DType dtype : kDTypes) {
+    const int size = static_cast<int>(dtype_size(dtype));
+    for (std::int64_t m = 1; m <= 128; ++m) {
+      for (std::int64_t n : {1, 128, 129, 4096, 6144, 28672, 128256}) {
+        for (std::int64_t k : {4, 64, 4096, 14336, 28672}) {
+          const Matmul24Sm90Plan plan = plan_matmul_24_sm90({m, n, k, dtype}, caps);
+          EXPECT_GE(plan.token_tile, m);
+          EXPECT_TRUE(plan.token_tile == 8 || plan.token_tile < 2 * m) << to_string(plan);
+          EXPECT_GE(plan.stages, 2);
+          EXPECT_LE(plan.stages, kStreamMaxStages);
+          EXPECT_LE(stream_shared_bytes(plan, size), caps.shared_memory_per_block);
+          EXPECT_GE(plan.clusters, 1);
+          EXPECT_LE(plan.blocks(), 2 * caps.multiprocessors);
+          const formats::TwoFourSm90Layout layout{n, k, size};
+          EXPECT_LE(plan.clusters, layout.row_blocks() * layout.k_tiles());
+          EXPECT_LE(plan.blocks() * 4, static_cast<std::int64_t>(kMatmul24CounterBytes));
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul24Sm90Plan, TooLittleSharedMemoryIsAnError) {
+  EXPECT_THROW(plan_matmul_24_sm90({128, 4096, 4096, DType::kBFloat16}, {132, 49152, 65536}), Error);
+}
+
+TEST(Matmul24Sm90Plan, RangesOfClustersCoverAllSlabsOnce) {
+  for (std::int64_t slabs : {1, 7, 132, 1536, 7168}) {
+    for (int clusters : {1, 2, 33, 66, 132}) {
+      EXPECT_EQ(stream_24_first_slab(slabs, clusters, 0), 0);
+      EXPECT_EQ(stream_24_first_slab(slabs, clusters, clusters), slabs);
+      for (int cluster = 0; cluster < clusters; ++cluster) {
+        const std::int64_t begin = stream_24_first_slab(slabs, clusters, cluster);
+        const std::int64_t end = stream_24_first_slab(slabs, clusters, cluster + 1);
+        EXPECT_LE(end - begin, slabs / clusters + 1);
+        for (std::int64_t slab = begin; slab < end; ++slab)
+          EXPECT_EQ(stream_24_cluster_of(slabs, clusters, slab), cluster);
+      }
+    }
+  }
+}
+
+TEST(Matmul24Sm90Plan, TheWorkspaceHoldsACopyOfXOnlyWhereItIsNeeded) {
+  Matmul24Sm90Problem problem{3, 4096, 100, DType::kBFloat16};
+  const Matmul24Sm90Plan plan = plan_matmul_24_sm90(problem, {});
+  const std::size_t aligned = matmul_24_sm90_workspace(problem, plan);
+  problem.x_aligned = false;
+  EXPECT_EQ(matmul_24_sm90_workspace(problem, plan), aligned + 3 * 256);
+}
+
+TEST(Matmul24Sm90Plan, PrintsItself) {
+  Matmul24Sm90Plan plan;
+  plan.token_tile = 16;
+  plan.stages = 6;
+  plan.cluster = 4;
+  plan.clusters = 33;
+  EXPECT_EQ(to_string(plan), "stream 128 rows x 16 tokens, 6 stages, 33 clusters of 4");
+}
+
+}  // namespace
+}  // namespace grille::kernels
