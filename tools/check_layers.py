@@ -20,8 +20,8 @@ ROWS = [
     (0, ["base"], "errors, dtypes, views, streams, CPU features, progress"),
     (1, ["formats"], "2:4, fp8, paged-KV: layouts and index arithmetic"),
     (2, ["kernels"], "one group of files an op; cpu/ and cuda/ inside"),
-    (3, ["tensors", "comm", "text", "benchmark"],
-     "tensors on at::Tensor; collectives; tokenizer and chat templates; speed of kernels"),
+    (3, ["tensors", "comm", "text"], "tensors on at::Tensor; collectives; tokenizer and chat templates"),
+    (3, ["benchmark"], "speed of the kernels against libraries; no torch"),
     (4, ["nn", "checkpoint", "quantize"], "layers; files <-> named tensors; scales and rounding"),
     (5, ["models", "prune"], "model families; weight and statistics -> mask and new weight"),
     (6, ["engine"], "KV cache, scheduling, sampling"),
@@ -163,9 +163,11 @@ def check(root):
 
 
 def print_table():
+    above = -1
     for row, folders, holds in ROWS:
-        if row == TORCH_BEGINS_AT_ROW:
+        if above < TORCH_BEGINS_AT_ROW <= row:
             print("     --- torch begins below this line (but not in text and benchmark) ---")
+        above = row
         names = ", ".join(f + "/" if f in ROOT_FOLDERS else f"grille/{f}" for f in folders)
         print(f"{row:3}  {names:45} {holds}")
 

@@ -1,6 +1,7 @@
 #include "grille/benchmark/cuda/registry.h"
 
 #include "grille/base/error.h"
+#include "grille/benchmark/cuda/two_four_sm90.h"
 
 namespace grille::benchmark {
 
@@ -20,9 +21,9 @@ std::unique_ptr<Contender> Registry::make(const ContenderInfo& info, LayerData& 
 #else
       fail(ErrorCode::kUnsupported, "this build was configured without cusparseLt.h");
 #endif
-    case Library::kGrille: break;
+    case Library::kGrille: return make_two_four_sm90(info, data, device_);
   }
-  fail(ErrorCode::kUnsupported, "no kernel {}", device_);
+  fail(ErrorCode::kInternal, "{}: no such library", info.name);
 }
 
 void Registry::describe(DeviceRecord& record) const {
