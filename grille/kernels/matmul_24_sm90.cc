@@ -1,8 +1,10 @@
 #include "grille/kernels/matmul_24_sm90.h"
 
 #include "grille/base/error.h"
+#include "grille/kernels/cuda/matmul_24_large.h"
 #include "grille/kernels/cuda/matmul_24_sm90.h"
 #include "grille/kernels/cuda/stream_24_layout.h"
+#include "grille/kernels/matmul_24_large_plan.h"
 
 namespace grille::kernels {
 namespace {
@@ -71,7 +73,13 @@ void check_aliases(const Matmul24Sm90Args& args) {
 }
 
 Matmul24Sm90Problem problem_of(const Matmul24Sm90Args& args) {
-  return {args.x.rows, args.weight.rows, args.weight.cols, args.x.dtype, is_matmul_24_sm90_aligned(args.x)};
+  return {.m = args.x.rows,
+          .n = args.weight.rows,
+          .k = args.weight.cols,
+          .dtype = args.x.dtype,
+          .x_aligned = is_matmul_24_sm90_aligned(args.x),
+          .swiglu = args.swiglu,
+          .fast_accumulation = args.fast_accumulation};
 }
 
 void check_args(const Matmul24Sm90Args& args) {
@@ -84,7 +92,12 @@ void check_args(const Matmul24Sm90Args& args) {
         "matmul_24_sm90: expected at least 1 token, 1 row and columns in groups of 4, got m {}, n {}, k {}",
         args.x.rows, n, k);
   check_matrix("x", args.x, args.x.rows, k);
-  check_matrix("y", args.y, args.x.rows, n);
+  check(!args.swiglu || (n % 2 == 0 && args.residual.data == nullptr && args.y.dtype != DType::kFloat32),
+        ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: SwiGLU wants an even number of rows, no residual and y of bfloat16 or float16; got {} "
+        "rows, {} residual and y of {}",
+        n, args.residual.data == nullptr ? "no" : "a", dtype_name(args.y.dtype));
+  check_matrix("y", args.y, args.x.rows, args.swiglu ? n / 2 : n);
   if (args.residual.data != nullptr) check_matrix("residual", args.residual, args.x.rows, n);
   check(args.weight.slabs != nullptr && is_aligned(args.weight.slabs, formats::kSm90Alignment),
         ErrorCode::kInvalidArgument, "matmul_24_sm90: the weight is null or not aligned to {} bytes",
@@ -102,6 +115,16 @@ void check_workspace(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan)
 }
 
 void check_plan(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
+  if (plan.kernel == Matmul24Kernel::kLarge) {
+    check(is_large_24_plan(problem_of(args), plan) &&
+              static_cast<std::size_t>(plan.blocks()) * 8 <= kMatmul24CounterBytes,
+          ErrorCode::kInvalidArgument,
+          "matmul_24_sm90: there is no kernel for the plan \"{}\" of [{}, {}] x {} tokens", to_string(plan),
+          args.weight.rows, args.weight.cols, args.x.rows);
+    sm90_caps(args.stream);  // throws for another device
+    return;
+  }
+  check(!args.swiglu, ErrorCode::kInvalidArgument, "matmul_24_sm90: the streaming kernel has no SwiGLU");
   const int tile = plan.token_tile;
   const int cluster = plan.cluster;
   check(plan.kernel == Matmul24Kernel::kStream && plan.row_tile == 128 &&
@@ -118,6 +141,12 @@ void check_plan(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
         shared, caps.shared_memory_per_block);
 }
 
+void launch(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
+  check_workspace(args, plan);
+  if (plan.kernel == Matmul24Kernel::kLarge) return matmul_24_large_cuda(args, plan);
+  stream_24_sm90_cuda(args, plan);
+}
+
 }  // namespace
 
 bool is_matmul_24_sm90_aligned(const ConstMatrixView& x) {
@@ -132,7 +161,8 @@ Sm90Caps sm90_caps(const Stream& stream) {
 
 std::size_t matmul_24_sm90_workspace(const Matmul24Sm90Problem& problem, const Matmul24Sm90Plan& plan) {
   auto bytes = static_cast<std::int64_t>(kMatmul24CounterBytes);
-  bytes += stream_24_partial_bytes(plan.token_tile, plan.clusters);
+  bytes += plan.kernel == Matmul24Kernel::kStream ? stream_24_partial_bytes(plan.token_tile, plan.clusters)
+                                                  : large_24_partial_bytes(plan);
   if (!problem.x_aligned)
     bytes += problem.m * aligned_x_row_bytes(problem.k, static_cast<int>(dtype_size(problem.dtype)));
   return static_cast<std::size_t>(bytes);
@@ -141,15 +171,13 @@ std::size_t matmul_24_sm90_workspace(const Matmul24Sm90Problem& problem, const M
 void matmul_24_sm90(const Matmul24Sm90Args& args) {
   check_args(args);
   const Matmul24Sm90Plan plan = plan_matmul_24_sm90(problem_of(args), sm90_caps(args.stream));
-  check_workspace(args, plan);
-  stream_24_sm90_cuda(args, plan);
+  launch(args, plan);
 }
 
 void matmul_24_sm90(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
   check_args(args);
   check_plan(args, plan);
-  check_workspace(args, plan);
-  stream_24_sm90_cuda(args, plan);
+  launch(args, plan);
 }
 
 }  // namespace grille::kernels

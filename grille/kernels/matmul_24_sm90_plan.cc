@@ -7,11 +7,13 @@
 #include "grille/base/error.h"
 #include "grille/formats/two_four_sm90.h"
 #include "grille/kernels/cuda/stream_24_layout.h"
+#include "grille/kernels/matmul_24_large_plan.h"
 
 namespace grille::kernels {
 namespace {
 
 constexpr int kMaxStages = 16;       // more in flight was never faster
+constexpr int kMaxStreamTokens = 128;
 constexpr int kBlockReserve = 1024;  // bytes of shared memory that the system takes of every block
 
 int element_bytes(DType dtype) { return static_cast<int>(dtype_size(dtype)); }
@@ -25,6 +27,7 @@ int smallest_token_tile(std::int64_t m) {
 }  // namespace
 
 Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps) {
+  if (problem.m > kMaxStreamTokens || problem.swiglu) return plan_matmul_24_large(problem, caps);
   const formats::TwoFourSm90Layout layout{problem.n, problem.k, element_bytes(problem.dtype)};
   Matmul24Sm90Plan plan;
   plan.kernel = Matmul24Kernel::kStream;
@@ -49,8 +52,9 @@ Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const S
 
 std::string to_string(const Matmul24Sm90Plan& plan) {
   if (plan.kernel == Matmul24Kernel::kLarge) {
-    return fmt::format("large {} rows x {} tokens, {} stages, clusters of {}{}", plan.row_tile,
-                       plan.token_tile, plan.stages, plan.cluster, plan.promote ? ", promoted" : "");
+    return fmt::format("large {} rows x {} tokens, {} clusters of {}{}{}", plan.row_tile, plan.token_tile,
+                       plan.clusters, plan.cluster, plan.split ? ", split" : "",
+                       plan.promote ? ", promoted" : "");
   }
   return fmt::format("stream {} rows x {} tokens, {} stages, {} clusters of {}", plan.row_tile,
                      plan.token_tile, plan.stages, plan.clusters, plan.cluster);

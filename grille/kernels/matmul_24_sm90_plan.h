@@ -16,6 +16,8 @@ struct Matmul24Sm90Problem {
   DType dtype = DType::kBFloat16;  // of x and the weight
   // Whether x and all its rows begin at multiples of 16 bytes. If not, x is copied to the workspace first.
   bool x_aligned = true;
+  bool swiglu = false;             // the large kernels alone have it
+  bool fast_accumulation = false;  // float8
 };
 
 // The defaults are an H200's (and an H100 SXM's).
@@ -35,9 +37,11 @@ struct Matmul24Sm90Plan {
   int row_tile = 128;   // weight rows of a block's tile
   int token_tile = 8;   // tokens of a block's tile; kStream: 8, 16, 32, 64 or 128
   int stages = 4;       // slabs in flight a block
-  int cluster = 1;      // blocks of a cluster. kStream: they split k and add up through shared memory
-  int clusters = 1;     // kStream: each takes an equal share of the slabs, in order
-  bool promote = true;  // float8: add the tensor cores' sums up in fp32 at every k-tile
+  int cluster = 1;      // blocks of a cluster. kStream: they split k and add up through shared memory. kLarge: 2,
+                        // which share tokens
+  int clusters = 1;     // kStream: each takes an equal share of the slabs, in order; kLarge: of the tiles
+  bool promote = true;  // float8: add the tensor cores' sums up in fp32, at every k-tile or (kLarge) fourth
+  bool split = false;   // kLarge: tiles that would be a last, partial wave share their k among all clusters
 
   std::int64_t blocks() const { return static_cast<std::int64_t>(cluster) * clusters; }
   bool operator==(const Matmul24Sm90Plan&) const = default;
