@@ -15,6 +15,20 @@ void write(const std::string& path, const std::string& content) {
                 grille::ErrorCode::kNoSpace, "{}: could not be written", path);
 }
 
+// A line for each point, so that a run that is cut short shows where it was.
+class Lines final : public grille::Progress {
+ public:
+  void start(std::string_view, std::int64_t total, std::string_view) override { total_ = total; }
+  void update(std::int64_t done, std::string_view note) override {
+    std::fprintf(stderr, "%lld of %lld: %.*s\n", static_cast<long long>(done), static_cast<long long>(total_),
+                 static_cast<int>(note.size()), note.data());
+  }
+  void finish() override {}
+
+ private:
+  std::int64_t total_ = 0;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -28,7 +42,8 @@ int main(int argc, char** argv) {
   try {
     grille::benchmark::LinearOptions options = grille::benchmark::linear_options(request);
     options.device = grille::cli::linear_device(device);
-    const auto results = grille::benchmark::run_linear(options, grille::no_progress());
+    Lines progress;
+    const auto results = grille::benchmark::run_linear(options, progress);
     std::fputs(grille::benchmark::linear_table(results).c_str(), stdout);
     if (!json.empty()) write(json, grille::benchmark::linear_json(results).dump(1) + "\n");
     if (!svg.empty()) write(svg, grille::benchmark::roofline_svg(results));

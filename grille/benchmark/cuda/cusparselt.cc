@@ -231,8 +231,11 @@ class CusparseLtContender final : public Contender {
   void fill(Plan& plan, std::int64_t m) {
     plan.problem =
         std::make_unique<Problem>(lt_, data_.x(info().dtype, padded(m)), data_.shape(), y_type(info().dtype));
-    for (int id = 0; id < algorithms(*plan.problem); ++id) {
-      for (const Split& split : splits()) {
+    std::vector<Split> accepted;
+    const int ids = algorithms(*plan.problem);
+    for (const Split& split : splits_) {
+      const std::size_t before = plan.candidates.size();
+      for (int id = 0; id < ids; ++id) {
         auto candidate = Candidate::make(*plan.problem, id, split);
         if (!candidate) {
           ++plan.refused;
@@ -243,7 +246,10 @@ class CusparseLtContender final : public Contender {
         if (split.mode != CUSPARSELT_INVALID_MODE)
           plan.names.back() += fmt::format(" split-k {} mode {}", split.parts, split.mode);
       }
+      if (plan.candidates.size() > before) accepted.push_back(split);
     }
+    plan.refused += ids * static_cast<int>(splits().size() - splits_.size());
+    splits_ = std::move(accepted);
   }
 
   int algorithms(Problem& problem) const {
@@ -263,6 +269,9 @@ class CusparseLtContender final : public Contender {
   LayerData& data_;
   std::size_t compressed_bytes_ = 0;
   std::vector<DeviceMemory> weights_;
+  // Those that some algorithm took so far: what all of them refuse at one m they refuse at every m, and
+  // refusing takes longer than running.
+  std::vector<Split> splits_ = splits();
   std::map<std::int64_t, Plan> plans_;
 };
 

@@ -84,7 +84,9 @@ void replay_in_turns(std::vector<TimedGraph>& graphs, double seconds, int turns,
     for (TimedGraph& timed : graphs) {
       const int count =
           static_cast<int>(std::clamp(std::ceil(seconds / turns / timed.estimate), 1.0, 5000.0));
-      const std::vector<double> more = replay_seconds(timed.graph, count, stream, meanwhile);
+      const std::vector<double> more = replay_seconds(timed.graph, count, stream, [&] {
+        if (turn == turns - 1 && &timed == &graphs.back()) meanwhile();
+      });
       timed.seconds.insert(timed.seconds.end(), more.begin(), more.end());
     }
   }

@@ -39,7 +39,7 @@ struct TimedGraph {
 };
 
 // Replays each graph for about `seconds` in all, in `turns` turns, so that a change of the clocks meets all
-// graphs alike.
+// graphs alike. `meanwhile` runs once, while the device is busy.
 void replay_in_turns(std::vector<TimedGraph>& graphs, double seconds, int turns, cudaStream_t stream,
                      const std::function<void()>& meanwhile);
 

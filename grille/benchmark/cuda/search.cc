@@ -1,7 +1,9 @@
 #include "grille/benchmark/cuda/search.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "grille/base/error.h"
 #include "grille/benchmark/cuda/graph.h"
@@ -17,6 +19,7 @@ struct Timed {
   std::size_t candidate;
   double seconds;
   double error;
+  std::unique_ptr<Graph> graph;
 };
 
 class Search {
@@ -40,12 +43,14 @@ class Search {
         choice.error = *error;
         continue;
       }
-      const std::optional<double> seconds = error ? seconds_of(i, 3) : std::nullopt;
-      if (seconds) {
-        timed.push_back({i, *seconds, *error});
-      } else {
+      std::unique_ptr<Graph> graph = error ? graph_of(i) : nullptr;
+      if (!graph) {
         ++choice.refused;
+        continue;
       }
+      const std::vector<double> seconds = replay_seconds(*graph, 3, stream_);
+      const double least = *std::min_element(seconds.begin(), seconds.end()) / launches();
+      timed.push_back({i, least, *error, std::move(graph)});
     }
     choice.right = static_cast<int>(timed.size());
     if (timed.empty()) return choice;
@@ -74,42 +79,40 @@ class Search {
     return worst;
   }
 
-  // The least of a few replays, for one product. Nothing if it cannot be captured.
-  std::optional<double> seconds_of(std::size_t candidate, int replays) {
-    const int launches = std::max(contender_.copies(), 8);
+  // Products one after the other, each with the next weight. Nothing if they cannot be captured.
+  std::unique_ptr<Graph> graph_of(std::size_t candidate) {
     try {
-      const Graph graph(stream_, [&] {
-        for (int i = 0; i < launches; ++i) {
+      return std::make_unique<Graph>(stream_, [&] {
+        for (int i = 0; i < launches(); ++i) {
           check(contender_.run(m_, candidate, i % contender_.copies(), stream_), ErrorCode::kDevice,
                 "not capturable");
         }
       });
-      const std::vector<double> seconds = replay_seconds(graph, replays, stream_);
-      return *std::min_element(seconds.begin(), seconds.end()) / launches;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kDevice || cudaStreamSynchronize(stream_) != cudaSuccess) throw;
       cudaGetLastError();
-      return std::nullopt;
+      return nullptr;
     }
   }
 
+  int launches() const { return std::max(contender_.copies(), 8); }
+
   // The three fastest once more, in turns.
   Timed final_round(std::vector<Timed> timed) {
-    std::sort(timed.begin(), timed.end(),
-              [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
+    const auto faster = [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; };
+    std::sort(timed.begin(), timed.end(), faster);
     timed.resize(std::min<std::size_t>(timed.size(), 3));
-    if (timed.size() == 1) return timed[0];
     std::vector<std::vector<double>> seconds(timed.size());
-    for (int turn = 0; turn < 3; ++turn) {
+    for (int turn = 0; turn < 3 && timed.size() > 1; ++turn) {
       for (std::size_t i = 0; i < timed.size(); ++i) {
-        if (const auto s = seconds_of(timed[i].candidate, 5)) seconds[i].push_back(*s);
+        const std::vector<double> more = replay_seconds(*timed[i].graph, 3, stream_);
+        seconds[i].insert(seconds[i].end(), more.begin(), more.end());
       }
     }
     for (std::size_t i = 0; i < timed.size(); ++i) {
-      if (!seconds[i].empty()) timed[i].seconds = median(seconds[i]);
+      if (!seconds[i].empty()) timed[i].seconds = median(seconds[i]) / launches();
     }
-    return *std::min_element(timed.begin(), timed.end(),
-                             [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
+    return std::move(*std::min_element(timed.begin(), timed.end(), faster));
   }
 
   Contender& contender_;
