@@ -7,9 +7,11 @@
 #include <iostream>
 #include <memory>
 #include <new>
+#include <span>
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
@@ -106,15 +108,20 @@ nlohmann::json run_body(const std::string& name, const CommonOptions& options, c
                     : options.verbose ? spdlog::level::debug
                                       : spdlog::level::info);
   spdlog::set_default_logger(logger);
-  if (on_cpu) spdlog::debug("running on the CPU with {} threads", num_threads());
 
   ProgressBar progress(options.quiet);
   const c10::InferenceMode inference;
   const auto begin = std::chrono::steady_clock::now();
   nlohmann::json result = body({options, progress, typed_command});
-  result["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  result["device"] = on_cpu ? "cpu" : options.device == "auto" ? "cuda" : options.device;
-  result["peak_host_bytes"] = peak_host_bytes();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const std::int64_t peak = peak_host_bytes();
+  const std::string device = on_cpu ? "cpu" : options.device == "auto" ? "cuda" : options.device;
+  // At the end: an error is one line on stderr and nothing else.
+  const std::string where = on_cpu ? fmt::format("the CPU, {} threads", num_threads()) : device;
+  spdlog::info("on {}: {:.1f} s, peak memory {} MB", where, seconds, peak / 1'000'000);
+  result["seconds"] = seconds;
+  result["device"] = device;
+  result["peak_host_bytes"] = peak;
   result["version"] = GRILLE_VERSION;
   return result;
 }
@@ -138,11 +145,15 @@ int report(int status, const std::string& message) {
   return status;
 }
 
-void check_command(const CLI::App& app, const std::string& name) {
+// Throws where `words` begin with a command that is none of `app`'s ("eval mmlu" is looked at twice).
+void check_command(const CLI::App& app, std::span<const char* const> words, const std::string& before = "") {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  if (commands.empty() || words.empty() || words.front()[0] == '-') return;
+  const std::string name = before + words.front();
   std::string known;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->get_name() == name) return;
-    known += (known.empty() ? "" : ", ") + command->get_name();
+  for (const CLI::App* command : commands) {
+    if (command->get_name() == words.front()) return check_command(*command, words.subspan(1), name + " ");
+    known += (known.empty() ? "" : ", ") + before + command->get_name();
   }
   fail(ErrorCode::kInvalidArgument, "unknown command '{}'; there are: {}", name, known);
 }
@@ -181,7 +192,8 @@ int run_command_line(int argc, char** argv) {
        {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat, add_bench})
     add(app);
   try {
-    if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
+    check_command(
+        app, std::span<const char* const>(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0));
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::Success& success) {

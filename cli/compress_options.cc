@@ -1,11 +1,13 @@
 #include "cli/compress_options.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 
 #include <fmt/format.h>
 
 #include "grille/base/error.h"
+#include "grille/compress/workspace.h"
 
 namespace grille::cli {
 namespace {
@@ -87,9 +89,13 @@ nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Opt
   try {
     report = compress::run(files, options, calibration, directory, context.progress);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kCancelled) throw;
-    fail(ErrorCode::kCancelled, "interrupted; finished blocks are kept, go on with: {}{}",
-         context.command_line, options.resume ? "" : " --resume");
+    const bool stopped = error.code() == ErrorCode::kCancelled;
+    if (!stopped && error.code() != ErrorCode::kNoSpace) throw;
+    const std::string what = stopped ? "interrupted" : error.what();
+    if (!std::filesystem::exists(compress::partial_directory(directory)))
+      fail(error.code(), "{}; nothing was kept", what);
+    fail(error.code(), "{}; finished blocks are kept, go on with: {}{}", what, context.command_line,
+         options.resume ? "" : " --resume");
   }
   nlohmann::json layers = nlohmann::json::array();
   for (const compress::LayerReport& layer : report.layers) layers.push_back(layer_json(layer));

@@ -10,6 +10,8 @@
 namespace grille::cli {
 namespace {
 
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
+
 struct PerplexityCommand {
   ModelOptions model;
   std::string text;
@@ -44,6 +46,10 @@ std::vector<std::vector<std::int32_t>> read_documents(const std::string& file,
 nlohmann::json run(const PerplexityCommand& options, const CommandContext& context) {
   check(options.text.empty() != options.documents.empty(), ErrorCode::kInvalidArgument,
         "give one of --text FILE and --documents FILE.jsonl");
+  check(options.documents.empty() ||
+            (options.stride == 0 && options.max_tokens == 0 && options.text_format == "plain"),
+        ErrorCode::kInvalidArgument,
+        "--text-format, --stride and --max-tokens belong to --text; a document is scored whole and alone");
   const LoadedModel loaded = load_model(options.model, context);
   const text::Tokenizer tokenizer = models::load_tokenizer(loaded.files);
   evaluate::PerplexityOptions perplexity;
@@ -92,14 +98,14 @@ void add_eval(CLI::App& app) {
                    "A JSONL file, one document a line (\"text\" or \"messages\"), each scored alone")
       ->check(CLI::ExistingFile);
   command->add_option("--context", options->context, "Tokens a window (default: 2048 or the model's longest)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(std::int64_t{2}, kMostTokens));
   command
       ->add_option(
           "--stride", options->stride,
           "Start a window every so many tokens and score only new ones (default: windows do not overlap)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::int64_t{1}, kMostTokens));
   command->add_option("--max-tokens", options->max_tokens, "Keep only the first N tokens of the text")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::int64_t{1}, kMostTokens));
 }
 
 }  // namespace grille::cli

@@ -20,6 +20,7 @@ struct PruneCommand {
   std::int64_t samples = 128;
   std::int64_t context = 0;
   bool dry_run = false;
+  const CLI::App* command = nullptr;
 };
 
 compress::Method parse_method(const std::string& name) {
@@ -30,8 +31,8 @@ compress::Method parse_method(const std::string& name) {
   fail(ErrorCode::kInternal, "method '{}'", name);
 }
 
-text::CalibrationData read_calibration(const PruneCommand& options, const models::ModelFiles& files,
-                                       const CommandContext& context) {
+text::CalibrationOptions calibration_options(const PruneCommand& options, const models::ModelFiles& files,
+                                             const CommandContext& context) {
   text::CalibrationOptions calibration;
   calibration.files.assign(options.calibration.begin(), options.calibration.end());
   calibration.samples = options.samples;
@@ -40,7 +41,7 @@ text::CalibrationData read_calibration(const PruneCommand& options, const models
   calibration.seed = context.options.seed;
   check(calibration.context <= files.config.max_positions, ErrorCode::kInvalidArgument,
         "--context {}: the model's longest is {}", calibration.context, files.config.max_positions);
-  return text::read_calibration(models::load_tokenizer(files), calibration);
+  return calibration;
 }
 
 nlohmann::json estimate_json(const compress::Estimate& estimate) {
@@ -49,20 +50,36 @@ nlohmann::json estimate_json(const compress::Estimate& estimate) {
           {"estimated_file_bytes_out", estimate.file_bytes_out}};
 }
 
+// An option that would change nothing is a mistake.
+void check_used(const PruneCommand& options) {
+  const auto given = [&](const char* name) { return options.command->count(name) > 0; };
+  check(options.method == "sparsegpt" || !given("--damping"), ErrorCode::kInvalidArgument,
+        "--damping: --method {} has none", options.method);
+  for (const char* name : {"--samples", "--context", "--true-sequential"}) {
+    check(!options.calibration.empty() || !given(name), ErrorCode::kInvalidArgument,
+          "{}: belongs to --calibration, which is not given", name);
+  }
+}
+
 nlohmann::json run(const PruneCommand& options, const CommandContext& context) {
   compress::Options pipeline = compress_options(options.output, options.quantize, context.options);
   pipeline.prune = options.prune;
   pipeline.prune->pattern = prune::parse_pattern(options.pattern, options.sparsity);
   pipeline.prune->method = parse_method(options.method);
+  check_used(options);
   check(!options.calibration.empty() || !compress::method_needs_calibration(pipeline.prune->method),
         ErrorCode::kInvalidArgument, "--method {} needs text to calibrate on: give --calibration FILE",
         options.method);
 
   const models::ModelFiles files = models::open_model(options.output.model);
+  if (!options.dry_run) compress::check_output(files, pipeline, options.output.directory);
   text::CalibrationData calibration;
   if (!options.calibration.empty()) {
-    calibration = read_calibration(options, files, context);
+    const text::CalibrationOptions wanted = calibration_options(options, files, context);
+    calibration = text::read_calibration(models::load_tokenizer(files), wanted);
     pipeline.calibration_sha256 = calibration.sha256;
+    pipeline.calibration_samples = wanted.samples;
+    pipeline.calibration_context = wanted.context;
   }
   compress::check_options(files, pipeline, calibration.windows);
   const compress::Estimate estimate = compress::estimate(files, pipeline, calibration.windows);
@@ -85,6 +102,7 @@ void add_prune(CLI::App& app) {
                   "grille prune model/ -o sparse/ --pattern 2:4 --method sparsegpt --quantize fp8-dynamic "
                   "--calibration chat.jsonl",
                   [options](const CommandContext& context) { return run(*options, context); });
+  options->command = command;
   add_output_options(*command, options->output);
   command->add_option("--pattern", options->pattern, "N:M (keep N of every M columns) or unstructured")
       ->capture_default_str();

@@ -1,6 +1,7 @@
 # grille_folder(NAME DEPS ... TEST_DEPS ...): one static library `grille_NAME` from the folder's *.cc,
 # those of its cpu/ folder and, when CUDA is compiled, cuda/*.{cc,cu}; and one test binary
-# `grille_NAME_test` from the *_test.cc among them. The global property GRILLE_LIBRARIES lists them all.
+# `grille_NAME_test` from the *_test.cc among them; a fuzz_test.cc is a binary of its own, which is all that
+# `make fuzz` has to build under its sanitizer. The global property GRILLE_LIBRARIES lists the libraries.
 function(grille_folder name)
   cmake_parse_arguments(arg "" "" "DEPS;TEST_DEPS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc cpu/*.cc)
@@ -26,8 +27,14 @@ function(grille_folder name)
     list(APPEND arg_TEST_DEPS grille_cudart)
   endif()
   set_property(GLOBAL APPEND PROPERTY GRILLE_LIBRARIES grille_${name})
+  set(fuzz_tests ${tests})
+  list(FILTER fuzz_tests INCLUDE REGEX "/fuzz_test\\.cc$")
+  list(FILTER tests EXCLUDE REGEX "/fuzz_test\\.cc$")
   if(GRILLE_BUILD_TESTS AND tests)
     grille_test(grille_${name}_test SOURCES ${tests} DEPS grille_${name} ${arg_TEST_DEPS})
+  endif()
+  if(GRILLE_BUILD_TESTS AND fuzz_tests)
+    grille_test(grille_${name}_fuzz_test SOURCES ${fuzz_tests} DEPS grille_${name} ${arg_TEST_DEPS})
   endif()
 endfunction()
 
@@ -56,8 +63,10 @@ function(grille_test name)
     list(APPEND special "${kind}*" "*/${kind}*")
   endforeach()
   list(JOIN special ":" special)
-  add_test(NAME ${name} COMMAND ${name} --gtest_filter=-${special})
-  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 300)
+  if(NOT name MATCHES "_fuzz_test$")  # which has no others
+    add_test(NAME ${name} COMMAND ${name} --gtest_filter=-${special})
+    set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 300)
+  endif()
   foreach(kind Slow Gpu Fuzz)
     if(NOT text MATCHES "TEST(_P|_F)?\\([ \n]*${kind}")
       continue()

@@ -75,6 +75,28 @@ def test_bench_linear_refuses_what_it_cannot_measure():
     refused("prune", model, "-o", tmp_path / "o", "--sparsity", "0.7", "--method", "magnitude", contains="--sparsity")
     refused("prune", model, "-o", tmp_path / "o", contains="--calibration")
     refused("frobnicate", contains="frobnicate")
+    refused("eval", "mmlu", model, contains=["eval mmlu", "eval perplexity"])
+
+
+def test_options_that_would_change_nothing(model, tmp_path, calibration):
+    out = tmp_path / "o"
+    refused("prune", model, "-o", out, "--method", "magnitude", "--damping", "0.1", contains="--damping")
+    refused("prune", model, "-o", out, "--method", "magnitude", "--samples", 4, contains=["--samples", "--calibration"])
+    refused("prune", model, "-o", out, "--method", "wanda", "--damping", "0.1", "--calibration", calibration,
+            contains="--damping")
+    refused("prune", model, "-o", out, "--calibration", calibration, "--damping", "nan", "--context", 64, "--samples", 2,
+            "--quiet", contains="--damping nan")
+    documents = tmp_path / "d.jsonl"
+    documents.write_text('{"text": "some words"}\n')
+    refused("eval", "perplexity", model, "--documents", documents, "--stride", 4, contains="--stride")
+    refused("eval", "perplexity", model, "--text", calibration, "--stride", 0, contains="--stride")
+    refused("eval", "perplexity", model, "--text", "/dev/zero", contains="/dev/zero")
+
+
+def test_reports_do_not_replace_devices(model, tmp_path):
+    (tmp_path / "device").symlink_to("/dev/null")
+    refused("inspect", model, "--html", tmp_path / "device", contains="device")
+    assert (tmp_path / "device").is_symlink()
 
 
 @pytest.mark.parametrize("changes, contains", [
@@ -83,6 +105,8 @@ def test_bench_linear_refuses_what_it_cannot_measure():
     ({"hidden_act": "gelu"}, "gelu"),
     ({"hidden_size": "64"}, "hidden_size"),
     ({"num_hidden_layers": 10**12}, "num_hidden_layers"),
+    ({"num_hidden_layers": 2**31 - 1}, "num_hidden_layers"),
+    ({"max_position_embeddings": 0}, "max_position_embeddings"),
     ({"num_hidden_layers": 3}, "model.layers.2"),
     ({"num_hidden_layers": 1}, "model.layers.1"),
     ({"num_key_value_heads": 3}, "num_key_value_heads"),
@@ -115,6 +139,35 @@ def test_truncated_and_damaged_weights(model, tmp_path, calibration):
         refused("prune", broken, "-o", tmp_path / "o", "--calibration", calibration, "--samples", 2, "--context", 64,
                 "--quiet", contains="model.layers.1.mlp.up_proj")
         shutil.rmtree(tmp_path / "o.partial", ignore_errors=True)
+
+
+@pytest.mark.parametrize("name", ["model.norm.weight", "model.layers.1.input_layernorm.weight"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_small_tensors_that_are_not_finite(tmp_path, name, value):
+    tensors = tiny_model.random_tensors()
+    tensors[name][3] = value
+    broken = tiny_model.make_directory(tmp_path / "model", tensors=tensors)
+    refused("generate", broken, "--prompt", "x", contains=[name, "value 3"])
+    refused("convert", broken, "-o", tmp_path / "o", "--quiet", contains=[name, "value 3"])
+    assert not (tmp_path / "o").exists() and not (tmp_path / "o.partial").exists()
+
+
+def test_logits_that_overflow(tmp_path):
+    tensors = tiny_model.random_tensors()
+    tensors["model.norm.weight"][:] = 1e38
+    broken = tiny_model.make_directory(tmp_path / "model", tensors=tensors)
+    text = tiny_model.calibration_file(tmp_path / "words.txt")
+    refused("generate", broken, "--prompt", "x", contains="not finite")
+    refused("eval", "perplexity", broken, "--text", text, "--context", 64, "--quiet", contains="not finite")
+
+
+def test_weights_that_the_new_type_cannot_hold(tmp_path):
+    tensors = tiny_model.random_tensors()
+    tensors["model.layers.1.mlp.down_proj.weight"][3, 5] = 1e5
+    large = tiny_model.make_directory(tmp_path / "model", tensors=tensors)
+    refused("convert", large, "-o", tmp_path / "o", "--dtype", "float16", "--quiet",
+            contains=["model.layers.1.mlp.down_proj", "float16"])
+    run_grille("convert", large, "-o", tmp_path / "o", "--dtype", "bfloat16")
 
 
 def test_missing_and_surplus_tensors(model, tmp_path):
@@ -155,6 +208,11 @@ def test_an_output_folder_that_is_not_empty(model, tmp_path):
     assert (out / "precious").read_text() == "mine"
     run_grille("convert", model, "-o", out, "--overwrite")
     assert not (out / "precious").exists() and (out / "config.json").exists()
+    # Never what holds the model itself, or the folder that the user is in.
+    refused("convert", out, "-o", tmp_path, "--overwrite", contains=[str(out), "cannot be replaced"])
+    refused("convert", model, "-o", tmp_path, "--overwrite", contains="working directory", cwd=out)
+    refused("convert", model, "-o", "..", "--overwrite", contains="name of a new folder", cwd=out)
+    assert (out / "config.json").exists()
 
 
 def limit_file_size():
@@ -166,6 +224,17 @@ def test_a_full_disk(model, tmp_path):
     """A limit on the size of files fails writes as a full disk does."""
     refused("convert", model, "-o", tmp_path / "out", "--quiet", contains="out.partial", preexec_fn=limit_file_size)
     assert not (tmp_path / "out").exists()
+
+
+def test_what_was_written_can_be_rewritten(model, tmp_path, calibration):
+    """Pruned and FP8, but for the embedding: every command reads it again."""
+    run_grille(*prune_command(model, tmp_path / "sparse", calibration, "--quantize", "fp8-dynamic"))
+    run_grille("convert", tmp_path / "sparse", "-o", tmp_path / "dense", "--format", "dense")
+    run_grille("quantize", tmp_path / "sparse", "-o", tmp_path / "small", "--quantize-embeddings", "fp8")
+    run_grille("prune", tmp_path / "sparse", "-o", tmp_path / "again", "--method", "magnitude")
+    texts = {run_grille("generate", tmp_path / name, "--prompt", "mask", "--max-tokens", 8, "--json").json["text"]
+             for name in ("sparse", "dense")}
+    assert len(texts) == 1
 
 
 def prune_command(model, out, calibration, *more):
@@ -202,6 +271,9 @@ def test_interrupt_keeps_the_work_and_resume_finishes_it(model, tmp_path, calibr
     assert not out.exists() and part.exists()
     refused(*prune_command(deep, out, calibration, "--quiet"), contains="--resume")
     refused(*prune_command(deep, out, calibration, "--quiet", "--resume", "--damping", "0.02"), contains="other options")
+    refused(*prune_command(deep, out, calibration, "--quiet", "--resume", "--seed", "7"), contains="other options")
+    fewer = ["prune", deep, "-o", out, "--calibration", calibration, "--samples", 4, "--context", 64, "--quiet", "--resume"]
+    refused(*fewer, contains="other options")
     run_grille(*prune_command(deep, out, calibration, "--resume"))
     assert file_bytes(out) == file_bytes(tmp_path / "whole")
     assert not (tmp_path / "stopped.partial").exists()

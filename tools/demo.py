@@ -2,8 +2,8 @@
 """make demo: one real chat model, four ways: as downloaded, dense bf16, dense FP8, and 2:4 FP8.
 
 Everything printed is measured in this run with build/bin/grille. Models stay under build/demo/; a second
-run uses those that are complete. Text: half of Python's own language documentation calibrates, the other
-half is evaluated; TEXT=FILE gives your own.
+run uses those that are complete. Text: half of Python's own language documentation calibrates, as text and as
+chat, the other half is evaluated; TEXT=FILE gives your own.
 """
 import argparse
 import json
@@ -17,10 +17,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 GRILLE = ROOT / "build" / "bin" / "grille"
 OUT = ROOT / "build" / "demo"
-QUESTION = "What is the capital of France, and what is it known for?"
+QUESTION = "How do I read a file in Python?"
 SPEED_PROMPT_CHARACTERS = 2000  # about 500 tokens to prefill
 SPEED_TOKENS = 64
 EVALUATION_TOKENS = 28 * 1024
+SAMPLES = 48  # windows of 1024 tokens to calibrate on
 
 
 def model_file() -> Path:
@@ -41,17 +42,39 @@ def grille(*arguments: object) -> dict:
     return json.loads(result.stdout)
 
 
+def pieces(section: str, characters: int = 2500):
+    """Runs of whole paragraphs of about that length."""
+    piece = ""
+    for paragraph in section.split("\n\n"):
+        if piece and len(piece) + len(paragraph) > characters:
+            yield piece
+            piece = ""
+        piece += ("\n\n" if piece else "") + paragraph
+    if piece:
+        yield piece
+
+
+def document(piece: str, as_chat: bool) -> dict:
+    """A line of JSONL. A chat model that is calibrated on plain text alone forgets how to answer."""
+    first, _, rest = piece.strip().partition("\n")
+    if not as_chat or not rest.strip():
+        return {"text": piece}
+    return {"messages": [{"role": "user", "content": f"Go on: {first}"}, {"role": "assistant", "content": rest.strip()}]}
+
+
 def split_text(path: Path | None) -> tuple[Path, Path]:
-    """Every other section calibrates, the rest is evaluated."""
+    """Every other section calibrates, half of it as chat; the rest is evaluated."""
     if path is None:
         topics = pydoc_data.topics.topics
         sections = [topics[name] for name in sorted(topics)]
     else:
-        sections = path.read_text(encoding="utf-8").split("\n\n")
-    files = (OUT / "calibration.txt", OUT / "evaluation.txt")
-    for half, file in enumerate(files):
-        file.write_text("\n\n".join(sections[half::2]), encoding="utf-8")
-    return files
+        sections = list(pieces(path.read_text(encoding="utf-8")))
+    calibration, evaluation = OUT / "calibration.jsonl", OUT / "evaluation.txt"
+    texts = [piece for section in sections[0::2] for piece in pieces(section) if piece.strip()]
+    calibration.write_text("".join(json.dumps(document(piece, i % 2 == 1)) + "\n" for i, piece in enumerate(texts)),
+                           encoding="utf-8")
+    evaluation.write_text("\n\n".join(sections[1::2]), encoding="utf-8")
+    return calibration, evaluation
 
 
 def make_models(gguf: Path, calibration: Path) -> list[tuple[str, Path]]:
@@ -65,7 +88,7 @@ def make_models(gguf: Path, calibration: Path) -> list[tuple[str, Path]]:
         grille("quantize", bf16, "-o", fp8, "--quantize", "fp8-dynamic", "--quantize-embeddings", "fp8", "--overwrite")
     if not sparse.exists():
         grille("prune", bf16, "-o", sparse, "--pattern", "2:4", "--method", "sparsegpt", "--calibration", calibration,
-               "--samples", 64, "--context", 1024, "--quantize", "fp8-dynamic", "--quantize-embeddings", "fp8",
+               "--samples", SAMPLES, "--context", 1024, "--quantize", "fp8-dynamic", "--quantize-embeddings", "fp8",
                "--overwrite")
     return [("GGUF Q4_1, as downloaded", gguf), ("dense bf16", bf16), ("dense FP8", fp8), ("2:4 FP8", sparse)]
 

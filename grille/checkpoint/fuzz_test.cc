@@ -1,10 +1,6 @@
-// Parsers against mutated input: whatever the bytes, a grille::Error or a result, and nothing else. Meant to
-// run under the address sanitizer (`make fuzz`). GRILLE_FUZZ_RUNS inputs a test; seeded, so that a failure
-// repeats.
-#include <unistd.h>
+// Files of weights, and what describes them, against mutated input.
+#include "grille/base/fuzz.h"
 
-#include <cstdlib>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -18,114 +14,10 @@
 #include "grille/checkpoint/name_pattern.h"
 #include "grille/checkpoint/provenance.h"
 #include "grille/checkpoint/safetensors.h"
+#include "grille/checkpoint/scratch_directory.h"
 
 namespace grille::checkpoint {
 namespace {
-
-constexpr unsigned kSlowestSeconds = 20;  // for one input; the alarm ends the process
-
-std::int64_t fuzz_runs() {
-  const char* text = std::getenv("GRILLE_FUZZ_RUNS");
-  return text == nullptr ? 2000 : std::atoll(text);
-}
-
-class Mutator {
- public:
-  explicit Mutator(std::vector<std::string> seeds) : seeds_(std::move(seeds)) {}
-
-  std::string next() {
-    std::string text = seeds_[below(seeds_.size())];
-    for (std::size_t i = below(4) + 1; i > 0; --i) mutate(text);
-    return text;
-  }
-
- private:
-  std::size_t below(std::size_t limit) { return limit == 0 ? 0 : random_() % limit; }
-
-  template <typename T>
-  void put_number(std::string& text) {
-    static constexpr std::uint64_t kNumbers[] = {
-        0,           1,          2,          3,          4,          7,          8,          31,
-        32,          33,         255,        256,        65535,      0x7fffffff, 0x80000000, 0xffffffff,
-        0x100000000, 1ull << 40, 1ull << 61, 1ull << 62, 1ull << 63, ~0ull};
-    const T value = static_cast<T>(kNumbers[below(std::size(kNumbers))] + (below(4) == 0 ? below(64) : 0));
-    if (text.size() < sizeof value) return;
-    text.replace(below(text.size() - sizeof value + 1), sizeof value, reinterpret_cast<const char*>(&value),
-                 sizeof value);
-  }
-
-  void mutate(std::string& text) {
-    static const char* const kTokens[] = {"{",
-                                          "}",
-                                          "[",
-                                          "]",
-                                          "\"",
-                                          ":",
-                                          ",",
-                                          "null",
-                                          "true",
-                                          "-1",
-                                          "1e9",
-                                          "0.5",
-                                          "99999999999999999999",
-                                          "\\u0000",
-                                          "(",
-                                          ")*",
-                                          "|",
-                                          "{1000}",
-                                          "\xff"};
-    switch (below(9)) {
-      case 0:
-        if (!text.empty()) text[below(text.size())] ^= static_cast<char>(1u << below(8));
-        break;
-      case 1:
-        if (!text.empty()) text[below(text.size())] = static_cast<char>(random_());
-        break;
-      case 2: put_number<std::uint64_t>(text); break;
-      case 3: put_number<std::uint32_t>(text); break;
-      case 4: text.resize(below(text.size() + 1)); break;
-      case 5: text.erase(below(text.size() + 1), below(16)); break;
-      case 6: text.insert(below(text.size() + 1), kTokens[below(std::size(kTokens))]); break;
-      case 7: {  // a piece again, somewhere else
-        const std::string piece = text.substr(below(text.size() + 1), below(64));
-        text.insert(below(text.size() + 1), piece);
-        break;
-      }
-      case 8: {  // a piece of another seed
-        const std::string& other = seeds_[below(seeds_.size())];
-        text.insert(below(text.size() + 1), other, below(other.size() + 1), below(64));
-        break;
-      }
-    }
-  }
-
-  std::vector<std::string> seeds_;
-  std::mt19937_64 random_{0};
-};
-
-// Runs `parse` on mutated seeds. The seeds themselves must be accepted, and mutations must not all be refused
-// or all be accepted, or else the test looks at nothing.
-template <typename Parse>
-void fuzz(const std::vector<std::string>& seeds, Parse&& parse) {
-  for (const std::string& seed : seeds) ASSERT_NO_THROW(parse(seed));
-  Mutator mutator(seeds);
-  std::int64_t accepted = 0;
-  const std::int64_t runs = fuzz_runs();
-  for (std::int64_t i = 0; i < runs; ++i) {
-    const std::string text = mutator.next();
-    ::alarm(kSlowestSeconds);
-    try {
-      parse(text);
-      ++accepted;
-    } catch (const Error& error) {
-      ASSERT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
-      ASSERT_NE(error.code(), ErrorCode::kInternal) << error.what();
-    }
-  }
-  ::alarm(0);
-  EXPECT_GT(accepted, 0);
-  EXPECT_LT(accepted, runs);
-}
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
@@ -155,18 +47,42 @@ TEST(FuzzSafetensors, AnyBytesGiveAnErrorOrATensor) {
   data[8] = 8;
   data.replace(16, 8, std::string("\0\0\x80\x3f\0\0\x80\x3f", 8));
   data.replace(32, 2, "\xC9\x33");
-  fuzz({safetensors_file(header, data),
-        safetensors_file(R"({"t":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})",
-                         std::string(16, '\1')),
-        safetensors_file("{}", "")},
+  fuzz({{safetensors_file(header, data),
+         safetensors_file(R"({"t":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})",
+                          std::string(16, '\1')),
+         safetensors_file("{}", "")},
+        json_words()},
        read_safetensors);
 }
 
 TEST(FuzzSafetensors, AnyHeaderGivesAnErrorOrATensor) {  // the length always fits: more gets past it
   fuzz(
-      {R"({"a":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[8],"data_offsets":[8,16]}})",
-       R"({"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"__metadata__":{"k":"v"},"b":{"dtype":"F64","shape":[1,1],"data_offsets":[8,16]}})"},
+      {{R"({"a":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[8],"data_offsets":[8,16]}})",
+        R"({"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"__metadata__":{"k":"v"},"b":{"dtype":"F64","shape":[1,1],"data_offsets":[8,16]}})"},
+       json_words()},
       [](const std::string& header) { read_safetensors(safetensors_file(header, std::string(16, '\1'))); });
+}
+
+TEST(FuzzSafetensorsIndex, AnyIndexGivesAnErrorOrTheTensorsOfItsFiles) {
+  const ScratchDirectory folder;
+  folder.write(
+      "a.safetensors",
+      safetensors_file(
+          R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"y":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
+          "01234567"));
+  folder.write("b.safetensors",
+               safetensors_file(R"({"z":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "0123"));
+  fuzz(
+      {{R"({"metadata":{"total_size":12},"weight_map":{"x":"a.safetensors","y":"a.safetensors","z":"b.safetensors"}})",
+        R"({"weight_map":{"z":"b.safetensors"}})"},
+       {"{", "}", "\"", ":", ",", "a.safetensors", "b.safetensors", "/dev/zero", "../", "weight_map", "[]",
+        "\\u0000"},
+       /*cost=*/10},  // one file is written, up to three are opened
+      [&](const std::string& text) {
+        folder.write("model.safetensors.index.json", text);
+        const SafetensorsSource source(folder.path());
+        for (const auto& [name, info] : source.tensors()) source.read_tensor(name);
+      });
 }
 
 TEST(FuzzGguf, AnyBytesGiveAnErrorOrTensors) {
@@ -182,7 +98,7 @@ TEST(FuzzGguf, AnyBytesGiveAnErrorOrTensors) {
                                 .pad(8)
                                 .raw(std::string(36, '\2'))
                                 .text();
-  fuzz({sample_gguf(), small}, [](const std::string& text) {
+  fuzz({{sample_gguf(), small}, json_words()}, [](const std::string& text) {
     const GgufSource source(bytes_of(text), "f");
     for (const auto& [name, info] : source.tensors()) source.read_tensor(name);
     for (const auto& [key, value] : source.metadata().values()) {
@@ -205,7 +121,7 @@ TEST(FuzzCompressionConfig, AnyTextGivesAnErrorOrAConfiguration) {
   provenance.steps[0].layers = {{"a", 0.5, 0.1, 0.01}};
   const nlohmann::json whole = {{"quantization_config", to_json(config)}, {"grille", to_json(provenance)}};
   const nlohmann::json old = {{"sparsity_config", whole["quantization_config"]["sparsity_config"]}};
-  fuzz({whole.dump(), old.dump()}, [](const std::string& text) {
+  fuzz({{whole.dump(), old.dump()}, json_words()}, [](const std::string& text) {
     const nlohmann::json parsed = parse_json(text, "config.json");
     const CompressionConfig read = parse_compression_config(parsed);
     read.fp8_group("model.layers.0.mlp.up_proj");
@@ -215,7 +131,8 @@ TEST(FuzzCompressionConfig, AnyTextGivesAnErrorOrAConfiguration) {
 }
 
 TEST(FuzzNamePattern, AnyPatternGivesAnErrorOrAnAnswer) {
-  fuzz({".*lm_head", "model\\.layers\\.(0|1|12)\\.[a-z_]+$", "(a{2,5}|b?c+)*[^x-z]", "^(?:q|k|v)_proj\\d*$"},
+  fuzz({{".*lm_head", "model\\.layers\\.(0|1|12)\\.[a-z_]+$", "(a{2,5}|b?c+)*[^x-z]", "^(?:q|k|v)_proj\\d*$"},
+        {"(", ")*", "|", "{1000}", "[", "]", "^", "$", "\\", "\xff"}},
        [](const std::string& pattern) { NamePattern(pattern).matches("model.layers.12.self_attn.q_proj"); });
 }
 

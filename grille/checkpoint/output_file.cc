@@ -13,6 +13,10 @@ namespace grille::checkpoint {
 
 OutputFile::OutputFile(std::filesystem::path path, std::uint64_t size)
     : path_(std::move(path)), partial_(path_.string() + ".partial") {
+  std::error_code ignored;
+  const bool free =
+      !std::filesystem::exists(path_, ignored) || std::filesystem::is_regular_file(path_, ignored);
+  check(free, ErrorCode::kInvalidArgument, "{}: is not a file, and would be replaced by one", path_.string());
   descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_write(errno);
   if (size == 0) return;

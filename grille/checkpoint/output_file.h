@@ -14,7 +14,8 @@ namespace grille::checkpoint {
 class OutputFile {
  public:
   // Reserves `size` bytes on the disk where the file system can (0: no reservation), so that a full disk is
-  // found now and not after hours of work.
+  // found now and not after hours of work. Throws Error{kInvalidArgument} where `path` is a folder, a device
+  // or a pipe: the new file would take its name.
   explicit OutputFile(std::filesystem::path path, std::uint64_t size = 0);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

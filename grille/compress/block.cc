@@ -9,6 +9,7 @@
 #include "grille/prune/scores.h"
 #include "grille/prune/sparsegpt.h"
 #include "grille/quantize/fp8.h"
+#include "grille/tensors/finite.h"
 #include "grille/tensors/views.h"
 
 namespace grille::compress {
@@ -24,6 +25,18 @@ at::ScalarType stored_dtype(const tensors::Weight& weight, const models::ModelFi
                             const Options& options) {
   if (options.dtype) return tensors::torch_dtype(*options.dtype);
   return weight.quantized() ? tensors::torch_dtype(files.config.dtype) : weight.values.scalar_type();
+}
+
+// `values` in `dtype`, which must be able to hold them.
+at::Tensor stored_values(const at::Tensor& values, at::ScalarType dtype, const std::string& name) {
+  const at::Tensor result = values.to(dtype);
+  const at::Tensor flat = result.contiguous();
+  const std::int64_t bad =
+      tensors::first_not_finite(flat.const_data_ptr(), tensors::dtype_of(flat), flat.numel());
+  check(bad < 0, ErrorCode::kInvalidArgument,
+        "{}: a weight is too large for {}; store the model in another --dtype", name,
+        dtype_name(tensors::dtype_of(result)));
+  return result;
 }
 
 double share_of_zeros(const tensors::Weight& weight) {
@@ -110,7 +123,7 @@ class BlockWork {
     LayerReport report{name, 0.0, std::nullopt, pruned.damping, 0, 0.0};
     if (hessian.defined()) report.relative_error = prune::relative_error(dense, pruned.weight, hessian);
 
-    const at::Tensor values = pruned.weight.to(stored_dtype(source, files_, options_));
+    const at::Tensor values = stored_values(pruned.weight, stored_dtype(source, files_, options_), name);
     tensors::Weight weight = options_.prune->pattern.is_two_four()
                                  ? tensors::two_four_from_dense(values, name)
                                  : tensors::dense_weight(values);
@@ -164,11 +177,11 @@ tensors::Weight stored_weight(const tensors::Weight& weight, const models::Model
   tensors::Weight result = weight;
   const at::ScalarType dtype = stored_dtype(weight, files, options);
   if (weight.quantized()) {
-    const at::Tensor values = tensors::to_dense_float(weight).to(dtype);
+    const at::Tensor values = stored_values(tensors::to_dense_float(weight), dtype, name);
     result = weight.format == tensors::WeightFormat::kTwoFour ? tensors::two_four_from_dense(values, name)
                                                               : tensors::dense_weight(values);
   } else if (weight.values.scalar_type() != dtype) {
-    result.values = weight.values.to(dtype);
+    result.values = stored_values(weight.values, dtype, name);
   }
   if (!fp8) return result;
   quantize::Fp8Result quantized = quantize::quantize_fp8(result, dtype, name);
@@ -181,11 +194,11 @@ BlockResult process_block(const models::ModelFiles& files, const Options& option
   BlockWork work(files, options, index);
   const std::vector<Slot> wanted = options.prune ? pruned_slots(*options.prune, index) : std::vector<Slot>();
   if (calibration != nullptr) work.load_layer();
-  if (options.prune) prune_block(work, *options.prune, wanted, index, calibration);
+  if (!wanted.empty()) prune_block(work, *options.prune, wanted, index, calibration);
   for (const Slot slot : models::kSlots) {
     if (std::find(wanted.begin(), wanted.end(), slot) == wanted.end()) work.keep(slot);
   }
-  if (calibration != nullptr && index + 1 < files.config.num_layers)
+  if (calibration != nullptr && index < last_pruned_block(*options.prune, files.config.num_layers))
     calibration->advance(work.layer(), index);
   return work.finish();
 }

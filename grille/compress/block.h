@@ -16,7 +16,7 @@ struct BlockResult {
 };
 
 // Prunes and quantizes block `index`. With a calibration run, statistics come from it and the run moves on
-// to the next block's inputs (unless this is the last block).
+// to the next block's inputs (unless no later block is pruned).
 BlockResult process_block(const models::ModelFiles& files, const Options& options, std::int64_t index,
                           CalibrationRun* calibration);
 

@@ -113,8 +113,9 @@ Estimate estimate(const models::ModelFiles& files, const Options& options,
   // One block as it is stored and in fp32, Gram matrices with their factors, hidden states, one window's
   // activations, the program itself.
   const double block = shapes.block_weights * (static_cast<double>(dtype_size(stored)) + 4.0);
-  const double gram = tokens > 0 ? 4.0 * (3.0 * product(config.hidden_size, config.hidden_size) +
-                                          4.0 * shapes.largest_input * shapes.largest_input)
+  // In fp64: the four Gram matrices of a block; of the widest also H, its damped copy and what factors it.
+  const double gram = tokens > 0 ? 8.0 * (3.0 * product(config.hidden_size, config.hidden_size) +
+                                          6.0 * shapes.largest_input * shapes.largest_input)
                                  : 0.0;
   const double width = static_cast<double>(config.hidden_size);
   const double hidden = tokens * width * static_cast<double>(dtype_size(compute));

@@ -45,7 +45,10 @@ struct Options {
   std::optional<DType> dtype;          // of stored unquantized tensors; empty: the source's
   std::optional<DType> compute_dtype;  // of calibration; empty: the source's
   std::uint64_t seed = 0;
-  std::string calibration_sha256;  // of the calibration files, for the provenance
+  // For the provenance: the calibration files, and what was taken from them (0: nothing).
+  std::string calibration_sha256;
+  std::int64_t calibration_samples = 0;
+  std::int64_t calibration_context = 0;
   bool resume = false;
   bool overwrite = false;
 };

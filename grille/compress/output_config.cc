@@ -95,6 +95,10 @@ json describe(const Options& options) {
     if (prune.method == Method::kSparseGpt) object["damping"] = prune.damping;
     if (method_needs_calibration(prune.method)) object["true_sequential"] = prune.true_sequential;
   }
+  if (options.calibration_samples > 0) {
+    object["samples"] = options.calibration_samples;
+    object["context"] = options.calibration_context;
+  }
   return object;
 }
 

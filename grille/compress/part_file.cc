@@ -60,7 +60,7 @@ void write_part(const std::filesystem::path& path, const std::map<std::string, t
 }
 
 PartFile::PartFile(const std::filesystem::path& path)
-    : source_(path), forms_(forms_in(source_)), compression_(compression_for(forms_)) {}
+    : path_(path), source_(path), forms_(forms_in(source_)), compression_(compression_for(forms_)) {}
 
 tensors::Weight PartFile::weight(const std::string& module) const {
   const auto form = forms_.find(module);
@@ -71,9 +71,14 @@ tensors::Weight PartFile::weight(const std::string& module) const {
 std::vector<LayerReport> PartFile::reports() const {
   const auto found = source_.metadata().find(kReportsKey);
   check(found != source_.metadata().end(), ErrorCode::kCorruptData,
-        "{}: is not a finished block of an earlier run", source_.locate(""));
+        "{}: is not a finished block of an earlier run; start anew with --overwrite", path_.string());
   std::vector<LayerReport> reports;
-  for (const json& object : json::parse(found->second)) reports.push_back(from_json(object));
+  try {
+    for (const json& object : json::parse(found->second)) reports.push_back(from_json(object));
+  } catch (const json::exception&) {
+    fail(ErrorCode::kCorruptData, "{}: the reports of its layers are damaged; start anew with --overwrite",
+         path_.string());
+  }
   return reports;
 }
 

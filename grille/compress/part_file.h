@@ -29,6 +29,7 @@ class PartFile {
   const checkpoint::TensorSource& source() const { return source_; }
 
  private:
+  std::filesystem::path path_;
   checkpoint::SafetensorsSource source_;
   ModuleForms forms_;
   checkpoint::CompressionConfig compression_;

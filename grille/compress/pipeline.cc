@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "grille/base/error.h"
@@ -15,6 +16,8 @@
 #include "grille/compress/part_file.h"
 #include "grille/compress/selection.h"
 #include "grille/compress/workspace.h"
+#include "grille/models/load.h"
+#include "grille/text/sha256.h"
 
 namespace grille::compress {
 namespace {
@@ -22,13 +25,46 @@ namespace {
 using models::Slot;
 using nlohmann::json;
 
+constexpr const char* kEmbedding = "model.embed_tokens";
+
+// The model's small tensors whole, and the first row of each large one: another model of the same shapes
+// differs somewhere in them.
+std::string sampled_weights_sha256(const models::ModelFiles& files) {
+  text::Sha256 hash;
+  std::vector<std::byte> bytes;
+  for (const auto& [name, info] : files.tensors->tensors()) {
+    const std::int64_t rows = info.shape.size() < 2 ? info.rows() : std::min<std::int64_t>(info.rows(), 1);
+    bytes.resize(static_cast<std::size_t>(rows * info.row_bytes()));
+    files.tensors->read_rows(name, 0, rows, bytes);
+    hash.update(name);
+    hash.update({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  return hash.finish();
+}
+
+// The ids that are run, which depend on the files, their tokenizer, the context, the samples and the seed.
+std::string windows_sha256(const std::vector<text::CalibrationWindow>& calibration) {
+  text::Sha256 hash;
+  const auto update = [&](const auto& values) { hash.update(fmt::format("{},", fmt::join(values, ","))); };
+  for (const text::CalibrationWindow& window : calibration) {
+    update(window.segment_lengths);
+    update(window.ids);
+  }
+  return hash.finish();
+}
+
 // Everything that the result depends on, for --resume.
-std::string fingerprint(const models::ModelFiles& files, const Options& options) {
+std::string fingerprint(const models::ModelFiles& files, const Options& options,
+                        const std::vector<text::CalibrationWindow>& calibration) {
   json object = {
       {"config", files.hf_config},
       {"file_bytes", files.tensors->file_bytes()},
+      {"weights", sampled_weights_sha256(files)},
       {"options", describe(options)},
-      {"calibration_sha256", options.calibration_sha256},
+      {"seed", options.seed},
+      {"method", options.prune ? method_name(options.prune->method) : ""},
+      {"calibration", windows_sha256(calibration)},
+      {"version", GRILLE_VERSION},
       {"format", options.format == OutputFormat::kDense ? "dense" : "compressed"},
       {"compute_dtype", std::string(dtype_name(options.compute_dtype.value_or(files.config.dtype)))},
       {"threads", num_threads()}};
@@ -56,14 +92,15 @@ void write_frame(const models::ModelFiles& files, const Options& options, const 
   const models::DecoderConfig& config = files.config;
   const bool fp8 = options.quantize_embeddings == EmbeddingQuantization::kFp8;
   std::map<std::string, tensors::Weight> weights;
-  std::vector<std::string> modules = {"model.embed_tokens"};
+  std::vector<std::string> modules = {kEmbedding};
   if (!config.tie_word_embeddings) modules.push_back("lm_head");
   for (const std::string& module : modules) {
-    const tensors::Weight source = checkpoint::read_linear(*files.tensors, files.compression, module,
-                                                           config.vocab_size, config.hidden_size);
+    const tensors::Weight source =
+        checkpoint::read_linear(*files.tensors, files.compression, module, config.vocab_size,
+                                config.hidden_size, module == kEmbedding ? "Embedding" : "Linear");
     weights.emplace(module, stored_weight(source, files, options, fp8, module));
   }
-  write_part(path, weights, {{"model.norm.weight", files.tensors->read_tensor("model.norm.weight")}}, {});
+  write_part(path, weights, {{"model.norm.weight", models::read_finite(files, "model.norm.weight")}}, {});
 }
 
 // Norms and biases of a block: its tensors that are not a linear layer's weight.
@@ -73,7 +110,7 @@ std::map<std::string, at::Tensor> small_tensors(const models::ModelFiles& files,
   for (const auto& [name, info] : files.tensors->tensors()) {
     const bool norm = name.find("norm.weight") != std::string::npos;
     if (name.starts_with(prefix) && (norm || name.ends_with(".bias")))
-      tensors.emplace(name, files.tensors->read_tensor(name));
+      tensors.emplace(name, models::read_finite(files, name));
   }
   return tensors;
 }
@@ -84,6 +121,8 @@ void check_options(const models::ModelFiles& files, const Options& options,
                    const std::vector<text::CalibrationWindow>& calibration) {
   if (!options.prune) return;
   const PruneOptions& prune = *options.prune;
+  check(prune.damping > 0 && prune.damping <= 1, ErrorCode::kInvalidArgument,
+        "--damping {}: expected a number above 0, at most 1", prune.damping);
   check(!calibration.empty() || !method_needs_calibration(prune.method), ErrorCode::kInvalidArgument,
         "--method {} needs text to calibrate on: give --calibration FILE", method_name(prune.method));
   for (const text::CalibrationWindow& window : calibration) {
@@ -109,10 +148,16 @@ void check_options(const models::ModelFiles& files, const Options& options,
         models::module_name(0, Slot::kQuery));
 }
 
+void check_output(const models::ModelFiles& files, const Options& options,
+                  const std::filesystem::path& directory) {
+  check_directory(directory, options.overwrite, {files.path});
+}
+
 Report run(const models::ModelFiles& files, const Options& options,
            const std::vector<text::CalibrationWindow>& calibration, const std::filesystem::path& directory,
            Progress& progress) {
-  Workspace workspace(directory, fingerprint(files, options), options.resume, options.overwrite);
+  check_output(files, options, directory);
+  Workspace workspace(directory, fingerprint(files, options, calibration), options.resume, options.overwrite);
   Report report;
   report.file_bytes_in = files.tensors->file_bytes();
   write_frame(files, options, workspace.part(-1));
@@ -126,6 +171,7 @@ Report run(const models::ModelFiles& files, const Options& options,
     calibration_run.emplace(*frame, calibration);
   }
   const std::int64_t blocks = files.config.num_layers;
+  const std::int64_t last_pruned = calibration_run ? last_pruned_block(*options.prune, blocks) : -1;
   progress.start(options.prune ? "pruning" : "writing", blocks, "blocks");
   for (std::int64_t index = 0; index < blocks; ++index) {
     throw_if_interrupted();
@@ -133,10 +179,10 @@ Report run(const models::ModelFiles& files, const Options& options,
     std::vector<LayerReport> layers;
     if (options.resume && std::filesystem::exists(part)) {
       layers = PartFile(part).reports();
-      if (calibration_run && index + 1 < blocks)
-        calibration_run->advance(finished_layer(files, options, part, index), index);
+      if (index < last_pruned) calibration_run->advance(finished_layer(files, options, part, index), index);
     } else {
-      BlockResult block = process_block(files, options, index, calibration_run ? &*calibration_run : nullptr);
+      BlockResult block =
+          process_block(files, options, index, index <= last_pruned ? &*calibration_run : nullptr);
       std::map<std::string, tensors::Weight> weights;
       for (auto& [slot, weight] : block.weights)
         weights.emplace(models::module_name(index, slot), std::move(weight));

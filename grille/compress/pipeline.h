@@ -17,6 +17,10 @@ namespace grille::compress {
 void check_options(const models::ModelFiles& files, const Options& options,
                    const std::vector<text::CalibrationWindow>& calibration);
 
+// What run() would say of the place to write to; a caller with long work before run() asks first.
+void check_output(const models::ModelFiles& files, const Options& options,
+                  const std::filesystem::path& directory);
+
 // Time, memory and size, from the model's shapes and a short measurement of this machine.
 Estimate estimate(const models::ModelFiles& files, const Options& options,
                   const std::vector<text::CalibrationWindow>& calibration);

@@ -15,4 +15,10 @@ std::vector<models::Slot> pruned_slots(const PruneOptions& prune, std::int64_t l
   return slots;
 }
 
+std::int64_t last_pruned_block(const PruneOptions& prune, std::int64_t layers) {
+  std::int64_t last = layers - 1;
+  while (last >= 0 && pruned_slots(prune, last).empty()) --last;
+  return last;
+}
+
 }  // namespace grille::compress

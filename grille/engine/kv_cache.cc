@@ -7,6 +7,7 @@
 
 #include "grille/base/error.h"
 #include "grille/kernels/attention_paged.h"
+#include "grille/tensors/allocate.h"
 #include "grille/tensors/views.h"
 
 namespace grille::engine {
@@ -52,13 +53,10 @@ formats::PagedKvView KvCache::layer(std::int64_t index) const {
 at::Tensor PagedAttention::forward(std::int64_t layer, const at::Tensor& query, const at::Tensor& key,
                                    const at::Tensor& value) {
   const formats::PagedKvView view = cache_.layer(layer);
-  const auto rows = [](const at::Tensor& x) {
-    return tensors::matrix_view(x.view({x.size(0), x.size(1) * x.size(2)}));
-  };
-  kernels::store_kv(rows(key), rows(value), spans_, view);
-  at::Tensor out = at::empty({query.size(0), query.size(1) * query.size(2)}, query.options());
+  kernels::store_kv(tensors::rows_view(key), tensors::rows_view(value), spans_, view);
+  at::Tensor out = tensors::empty({query.size(0), query.size(1) * query.size(2)}, query.scalar_type());
   const float scale = 1.0f / std::sqrt(static_cast<float>(query.size(2)));
-  kernels::attention_paged(rows(query), spans_, view, scale, tensors::matrix_view(out));
+  kernels::attention_paged(tensors::rows_view(query), spans_, view, scale, tensors::matrix_view(out));
   return out;
 }
 

@@ -3,47 +3,15 @@
 #include <algorithm>
 #include <numeric>
 
-#include <ATen/ops/ones.h>
-#include <ATen/ops/randn.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
 #include "grille/base/error.h"
+#include "grille/models/tiny_decoder.h"
 #include "grille/nn/attention.h"
 
 namespace grille::engine {
 namespace {
-
-// Two random layers; nothing is read from a file.
-models::Decoder tiny_decoder() {
-  models::DecoderConfig config;
-  config.family = "llama";
-  config.vocab_size = 50;
-  config.hidden_size = 32;
-  config.intermediate_size = 40;
-  config.num_layers = 2;
-  config.num_heads = 4;
-  config.num_kv_heads = 2;
-  config.head_dim = 8;
-  config.max_positions = 64;
-  config.rotary.head_dim = 8;
-  models::Decoder decoder(config, at::kFloat);
-  decoder.embedding = tensors::dense_weight(at::randn({50, 32}));
-  decoder.norm = at::ones({32});
-  decoder.head = std::make_unique<nn::WeightLinear>(decoder.embedding);
-  for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    models::DecoderLayer layer;
-    layer.input_norm = at::ones({32});
-    layer.post_attention_norm = at::ones({32});
-    for (const models::Slot slot : models::kSlots) {
-      const auto [rows, cols] = models::slot_shape(config, slot);
-      layer.linears[static_cast<std::size_t>(slot)] =
-          std::make_unique<nn::WeightLinear>(tensors::dense_weight(at::randn({rows, cols}).mul(0.3)));
-    }
-    decoder.layers.push_back(std::move(layer));
-  }
-  return decoder;
-}
 
 std::int32_t greedy_next(const models::Decoder& model, const std::vector<std::int32_t>& ids) {
   std::vector<std::int64_t> positions(ids.size());
@@ -65,7 +33,7 @@ std::vector<TokenEvent> run(Engine& engine) {
 class LocalEngineTest : public testing::Test {
  protected:
   const c10::InferenceMode inference_;
-  const models::Decoder model_ = tiny_decoder();
+  const models::Decoder model_ = models::tiny_decoder();
 };
 
 TEST_F(LocalEngineTest, CachedDecodingEqualsRunningTheWholeSequence) {

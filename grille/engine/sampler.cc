@@ -5,15 +5,10 @@
 #include <numeric>
 
 #include "grille/base/error.h"
+#include "grille/kernels/summarize_logits.h"
 
 namespace grille::engine {
 namespace {
-
-double log_sum_exp(std::span<const float> logits, float max) {
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - max);
-  return max + std::log(sum);
-}
 
 void check_range(bool ok, const char* option, double value, const char* range) {
   check(ok, ErrorCode::kInvalidArgument, "{} {}: expected {}", option, value, range);
@@ -43,15 +38,15 @@ double Sampler::uniform() { return static_cast<double>(random_() >> 11) * 0x1.0p
 Sampled Sampler::sample(std::span<const float> logits) {
   check(logits.size() == seen_.size(), ErrorCode::kInternal, "sampler: expected {} logits, got {}",
         seen_.size(), logits.size());
-  const auto best = std::max_element(logits.begin(), logits.end());
-  check(std::isfinite(*best) &&
-            std::none_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }),
-        ErrorCode::kInternal, "sampler: the model's logits are not finite");
-  const double normaliser = log_sum_exp(logits, *best);
-  const auto finish = [&](std::int32_t token) {
+  const kernels::LogitSummary summary = kernels::summarize_logits(logits);
+  check(summary.best >= 0 && std::isfinite(logits[static_cast<std::size_t>(summary.best)]),
+        ErrorCode::kCorruptData, "sampler: the model's logits are not finite; try --dtype float32");
+  const auto finish = [&](std::int64_t token) {
     seen_[static_cast<std::size_t>(token)] = true;
-    return Sampled{token, static_cast<float>(logits[static_cast<std::size_t>(token)] - normaliser)};
+    return Sampled{static_cast<std::int32_t>(token),
+                   static_cast<float>(logits[static_cast<std::size_t>(token)] - summary.log_sum_exp)};
   };
+  if (options_.temperature == 0.0 && options_.repetition_penalty == 1.0) return finish(summary.best);
 
   adjusted_.assign(logits.begin(), logits.end());
   if (options_.repetition_penalty != 1.0) {
@@ -61,7 +56,7 @@ Sampled Sampler::sample(std::span<const float> logits) {
     }
   }
   const auto top = std::max_element(adjusted_.begin(), adjusted_.end());
-  if (options_.temperature == 0.0) return finish(static_cast<std::int32_t>(top - adjusted_.begin()));
+  if (options_.temperature == 0.0) return finish(top - adjusted_.begin());
 
   // Candidates in falling order of probability; only as many as top-k asks for are sorted.
   const float max = *top;

@@ -70,6 +70,8 @@ PerplexityResult score(const models::Decoder& model, const std::vector<Window>& 
     const std::vector<double> logprobs =
         logprobs_from(model, run(model, window.ids), window.ids, window.first_scored);
     sums.push_back(-std::accumulate(logprobs.begin(), logprobs.end(), 0.0));
+    check(std::isfinite(sums.back()), ErrorCode::kCorruptData,
+          "perplexity: the model's logits in window {} are not finite; try --dtype float32", result.windows);
     counts.push_back(static_cast<double>(logprobs.size()));
     result.nll_sum += sums.back();
     result.tokens += static_cast<std::int64_t>(logprobs.size());

@@ -32,24 +32,28 @@ bool is_element(DType dtype) {
          dtype == DType::kFloat8E4M3;
 }
 
+// `name` is x or weight: an element type, with a scale just where it is FP8.
+void check_operand(const char* name, DType dtype, bool empty, bool scaled) {
+  check(is_element(dtype), ErrorCode::kInvalidArgument,
+        "matmul: {} is {}, expected float32, bfloat16, float16 or float8_e4m3fn", name, dtype_name(dtype));
+  check(empty || scaled == (dtype == DType::kFloat8E4M3), ErrorCode::kInvalidArgument,
+        "matmul: {} of {} {} scale", name, dtype_name(dtype), scaled ? "takes no" : "needs a");
+}
+
+bool has_rows(const ConstMatrixView& view) { return view.rows <= 1 || view.row_stride >= view.cols; }
+
 void check_tokens(const MatmulTokens& tokens) {
   const ConstMatrixView& x = tokens.x;
-  check(is_element(x.dtype), ErrorCode::kInvalidArgument,
-        "matmul: x is {}, expected float32, bfloat16, float16 or "
-        "float8_e4m3fn",
-        dtype_name(x.dtype));
-  check(x.rows >= 0 && x.cols >= 1 && (x.rows <= 1 || x.row_stride >= x.cols), ErrorCode::kInvalidArgument,
+  check_operand("x", x.dtype, x.rows == 0, tokens.x_scale != nullptr);
+  check(x.rows >= 0 && x.cols >= 1 && has_rows(x), ErrorCode::kInvalidArgument,
         "matmul: x is [{}, {}] with row stride {}", x.rows, x.cols, x.row_stride);
-  check(x.rows == 0 || (tokens.x_scale != nullptr) == (x.dtype == DType::kFloat8E4M3),
-        ErrorCode::kInvalidArgument, "matmul: x of {} {} x_scale", dtype_name(x.dtype),
-        tokens.x_scale ? "takes no" : "needs an");
 }
 
 // The weight's part of a job, checked.
 MatmulJob weight_job(const DenseWeight& dense) {
   const ConstMatrixView& w = dense.weight;
-  check(w.rows <= 1 || w.row_stride >= w.cols, ErrorCode::kInvalidArgument,
-        "matmul_dense: weight is [{}, {}] with row stride {}", w.rows, w.cols, w.row_stride);
+  check(has_rows(w), ErrorCode::kInvalidArgument, "matmul_dense: weight is [{}, {}] with row stride {}",
+        w.rows, w.cols, w.row_stride);
   MatmulJob job;
   job.n = w.rows;
   job.k = w.cols;
@@ -85,17 +89,12 @@ MatmulJob weight_job(const TwoFourWeight& sparse) {
 MatmulJob make_job(const MatmulTokens& tokens, const AnyWeight& weight, const MatmulOutput& output, Isa isa) {
   MatmulJob job = std::visit([](const auto& w) { return weight_job(w); }, weight);
   const MatrixView& y = output.y;
-  check(is_element(job.weight_dtype), ErrorCode::kInvalidArgument,
-        "matmul: weight is {}, expected float32, bfloat16, float16 or float8_e4m3fn",
-        dtype_name(job.weight_dtype));
-  check(job.n == 0 || (job.scale != nullptr) == (job.weight_dtype == DType::kFloat8E4M3),
-        ErrorCode::kInvalidArgument, "matmul: a weight of {} {} scale", dtype_name(job.weight_dtype),
-        job.scale ? "takes no" : "needs a");
+  check_operand("weight", job.weight_dtype, job.n == 0, job.scale != nullptr);
   check(job.k == tokens.x.cols, ErrorCode::kInvalidArgument, "matmul: x has {} columns, the weight {}",
         tokens.x.cols, job.k);
-  check(y.rows == tokens.x.rows && y.cols == job.n && (y.rows <= 1 || y.row_stride >= y.cols),
-        ErrorCode::kInvalidArgument, "matmul: expected y of [{}, {}], got [{}, {}] with row stride {}",
-        tokens.x.rows, job.n, y.rows, y.cols, y.row_stride);
+  check(y.rows == tokens.x.rows && y.cols == job.n && has_rows(y), ErrorCode::kInvalidArgument,
+        "matmul: expected y of [{}, {}], got [{}, {}] with row stride {}", tokens.x.rows, job.n, y.rows,
+        y.cols, y.row_stride);
   check(is_element(y.dtype) && y.dtype != DType::kFloat8E4M3, ErrorCode::kInvalidArgument,
         "matmul: y is {}, expected float32, bfloat16 or float16", dtype_name(y.dtype));
   job.m = tokens.x.rows;
@@ -109,8 +108,8 @@ MatmulJob make_job(const MatmulTokens& tokens, const AnyWeight& weight, const Ma
 
 // Prepares x once for each compute class that the jobs use, in memory that the thread keeps.
 void pack_tokens(const ConstMatrixView& x, std::span<MatmulJob> jobs, const MatmulKernels& kernels) {
-  thread_local std::array<Scratch, 2> scratch;
-  std::array<const void*, 2> packed = {};
+  thread_local std::array<Scratch, 3> scratch;
+  std::array<const void*, 3> packed = {};
   for (MatmulJob& job : jobs) {
     const auto index = static_cast<std::size_t>(job.plan.compute);
     if (packed[index] == nullptr) {
@@ -126,51 +125,66 @@ void pack_tokens(const ConstMatrixView& x, std::span<MatmulJob> jobs, const Matm
   }
 }
 
-// Rows of all jobs behind each other, cut where the bytes of the weights are cut evenly.
+// The work of all jobs as a grid of blocks: rows of all jobs behind each other, cut evenly (where weights
+// stream by, their bytes), times token tiles.
 class WorkSplit {
  public:
-  explicit WorkSplit(std::span<const MatmulJob> jobs) : jobs_(jobs) {
-    for (const MatmulJob& job : jobs) total_ += job.n * row_bytes(job);
+  WorkSplit(std::span<const MatmulJob> jobs, std::int64_t threads) : jobs_(jobs), plan_(jobs.front().plan) {
+    std::int64_t bytes = 0;
+    std::int64_t rows = 0;
+    for (const MatmulJob& job : jobs) {
+      total_ += job.n * row_cost(job);
+      bytes += job.n * row_bytes(job);
+      rows += job.n;
+    }
+    const std::int64_t m = jobs.front().m;
+    const std::int64_t work = bytes * ((m + kTokensPerByte - 1) / kTokensPerByte);
+    grid_ = plan_grid(plan_, m, rows, std::clamp<std::int64_t>(work / kBytesPerThread, 1, threads));
+    tiles_ = (m + plan_.token_tile - 1) / plan_.token_tile;
   }
 
-  std::int64_t total_bytes() const { return total_; }
+  std::int64_t parts() const { return grid_.parts(); }
 
-  // Runs part `part` of `parts`.
-  void run(const MatmulKernels& kernels, std::int64_t part, std::int64_t parts) const {
-    const std::int64_t begin = total_ * part / parts;
-    const std::int64_t end = total_ * (part + 1) / parts;
+  void run(const MatmulKernels& kernels, std::int64_t part) const {
+    const std::int64_t row_part = part / grid_.token_parts;
+    const std::int64_t token_part = part % grid_.token_parts;
+    const std::int64_t begin = total_ * row_part / grid_.row_parts;
+    const std::int64_t end = total_ * (row_part + 1) / grid_.row_parts;
+    const auto token_at = [&](std::int64_t i) { return tiles_ * i / grid_.token_parts * plan_.token_tile; };
     std::int64_t offset = 0;
     for (const MatmulJob& job : jobs_) {
-      const std::int64_t first = row_at(job, begin - offset);
-      const std::int64_t last = row_at(job, end - offset);
-      if (first < last) kernels.run(job, first, last);
-      offset += job.n * row_bytes(job);
+      const MatmulBlock block = {row_at(job, begin - offset), row_at(job, end - offset), token_at(token_part),
+                                 std::min(job.m, token_at(token_part + 1))};
+      if (block.row_begin < block.row_end) kernels.run(job, block);
+      offset += job.n * row_cost(job);
     }
   }
 
  private:
   static std::int64_t row_bytes(const MatmulJob& job) { return job.value_row_bytes + job.mask_row_bytes + 1; }
+  static std::int64_t row_cost(const MatmulJob& job) { return job.plan.expand_panel ? 1 : row_bytes(job); }
 
-  // The row group that starts at or after byte `offset` of the job, as a row.
-  static std::int64_t row_at(const MatmulJob& job, std::int64_t offset) {
-    if (offset <= 0) return 0;
-    const std::int64_t group_bytes = kRowGroup * row_bytes(job);
-    return std::min(job.n, (offset + group_bytes - 1) / group_bytes * kRowGroup);
+  // The row group that starts at or after `cost` of the job, as a row.
+  static std::int64_t row_at(const MatmulJob& job, std::int64_t cost) {
+    if (cost <= 0) return 0;
+    const std::int64_t group_cost = kRowGroup * row_cost(job);
+    return std::min(job.n, (cost + group_cost - 1) / group_cost * kRowGroup);
   }
 
   std::span<const MatmulJob> jobs_;
+  const MatmulPlan& plan_;  // tokens and tiles are the same in all jobs
+  MatmulGrid grid_;
   std::int64_t total_ = 0;
+  std::int64_t tiles_ = 0;
 };
 
 void run_jobs(const ConstMatrixView& x, std::span<MatmulJob> jobs, Isa isa) {
-  if (x.rows == 0) return;
+  if (x.rows == 0 || jobs.empty()) return;
   const MatmulKernels& kernels = kernels_for(isa);
   pack_tokens(x, jobs, kernels);
-  const WorkSplit split(jobs);
-  const std::int64_t work = split.total_bytes() * ((x.rows + kTokensPerByte - 1) / kTokensPerByte);
-  const std::int64_t parts = std::clamp<std::int64_t>(work / kBytesPerThread, 1, num_threads());
-  parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t part = begin; part < end; ++part) split.run(kernels, part, parts);
+  const WorkSplit split(jobs, num_threads());
+  parallel_for(split.parts(), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part) split.run(kernels, part);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "grille/kernels/matmul_plan.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,11 @@ constexpr std::int64_t kPanelBytes = 512 * 1024;  // at most half of an L2 cache
 constexpr std::int64_t kMaxPanelRows = 64;
 constexpr std::int64_t kRowGroup = 4;         // weight rows that the inner loop handles together
 constexpr std::int64_t kBlockColumns = 4096;  // of a panel; see cpu/matmul-inl.h
+
+// Costs of an element, in multiplications: of decoding one of a weight into a panel, and of fetching one of a
+// token for a panel from the third-level cache. Both are about half a byte's cycle on AVX-512.
+constexpr std::int64_t kDecodeCost = 8;
+constexpr std::int64_t kTokenCost = 8;
 
 bool fits_bfloat16(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat8E4M3; }
 
@@ -29,7 +35,10 @@ MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa) {
   MatmulPlan plan;
   plan.isa = isa;
   const bool pairs = isa == Isa::kAvx512 && fits_bfloat16(problem.x) && fits_bfloat16(problem.weight);
-  plan.compute = pairs ? ComputeClass::kBFloat16Pairs : ComputeClass::kFloat32;
+  if (pairs) {
+    plan.compute =
+        problem.weight == DType::kFloat8E4M3 ? ComputeClass::kFloat8Pairs : ComputeClass::kBFloat16Pairs;
+  }
 
   // As few tiles as possible, of equal size.
   const std::int64_t largest = max_token_tile(isa);
@@ -44,9 +53,35 @@ MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa) {
   return plan;
 }
 
+MatmulGrid plan_grid(const MatmulPlan& plan, std::int64_t m, std::int64_t rows, std::int64_t threads) {
+  if (!plan.expand_panel) return {threads, 1};
+  const auto parts_of = [](std::int64_t count, std::int64_t size) { return (count + size - 1) / size; };
+  const std::int64_t groups = parts_of(rows, kRowGroup);
+  const std::int64_t tiles = parts_of(m, plan.token_tile);
+  MatmulGrid best;
+  std::int64_t lowest = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t token_parts = 1; token_parts <= std::min(threads, tiles); ++token_parts) {
+    const std::int64_t row_parts = std::min(threads / token_parts, groups);
+    const std::int64_t block_rows = parts_of(groups, row_parts) * kRowGroup;
+    const std::int64_t block_tokens = parts_of(tiles, token_parts) * plan.token_tile;
+    const std::int64_t cost = block_rows * block_tokens + kDecodeCost * block_rows +
+                              kTokenCost * block_tokens * parts_of(block_rows, plan.panel_rows);
+    if (cost < lowest) best = {row_parts, token_parts};
+    lowest = std::min(cost, lowest);
+  }
+  return best;
+}
+
 std::string to_string(const MatmulPlan& plan) {
-  return fmt::format("{} {} {} of {} rows x {} tokens", isa_name(plan.isa),
-                     plan.compute == ComputeClass::kBFloat16Pairs ? "bfloat16-pairs" : "float32",
+  const auto compute_name = [](ComputeClass compute) {
+    switch (compute) {
+      case ComputeClass::kBFloat16Pairs: return "bfloat16-pairs";
+      case ComputeClass::kFloat8Pairs: return "float8-pairs";
+      case ComputeClass::kFloat32: return "float32";
+    }
+    return "";
+  };
+  return fmt::format("{} {} {} of {} rows x {} tokens", isa_name(plan.isa), compute_name(plan.compute),
                      plan.expand_panel ? "panel" : "stream", plan.panel_rows, plan.token_tile);
 }
 

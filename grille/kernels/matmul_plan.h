@@ -12,6 +12,7 @@ namespace grille::kernels {
 // What is multiplied in the inner loop.
 enum class ComputeClass {
   kBFloat16Pairs,  // two bfloat16 products a lane and instruction (vdpbf16ps)
+  kFloat8Pairs,    // the same, for float8 weights: columns in the order in which these are widened
   kFloat32,
 };
 
@@ -40,6 +41,17 @@ struct MatmulPlan {
 int max_token_tile(Isa isa);
 
 MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa);
+
+// How the work of weights on the same tokens is cut: a grid of blocks, one a thread.
+struct MatmulGrid {
+  std::int64_t row_parts = 1;
+  std::int64_t token_parts = 1;
+  std::int64_t parts() const { return row_parts * token_parts; }
+};
+
+// `rows`: of all weights together. Blocks are whole row groups and token tiles; of all grids of at most
+// `threads` blocks, the one whose largest block is done first. All tokens of a streaming plan are one part.
+MatmulGrid plan_grid(const MatmulPlan& plan, std::int64_t m, std::int64_t rows, std::int64_t threads);
 
 // "avx512 bfloat16-pairs panel of 64 rows x 6 tokens"
 std::string to_string(const MatmulPlan& plan);

@@ -347,10 +347,10 @@ TEST(Matmul, RefusesWrongShapesAndTypes) {
   refuses(tokens, weight, output, "y is int8");
   output = p.output(y);
   weight.weight.dtype = DType::kFloat8E4M3;
-  refuses(tokens, weight, output, "needs a scale");
+  refuses(tokens, weight, output, "weight of float8_e4m3fn needs a scale");
   weight = p.sparse();
   tokens.x.dtype = DType::kFloat8E4M3;
-  refuses(tokens, weight, output, "needs an x_scale");
+  refuses(tokens, weight, output, "x of float8_e4m3fn needs a scale");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
-// rms_norm, silu_mul and rope against their definitions.
+// rms_norm, silu_mul, rope and summarize_logits against their definitions.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "grille/kernels/rms_norm.h"
 #include "grille/kernels/rope.h"
 #include "grille/kernels/silu_mul.h"
+#include "grille/kernels/summarize_logits.h"
 
 namespace grille::kernels {
 namespace {
@@ -122,6 +125,41 @@ TEST(Rope, RefusesOddHeads) {
   const float table[8] = {};
   EXPECT_THROW(rope(x.view(), 3, table, table), Error);
   EXPECT_THROW(rope(x.view(), 2, table, table), Error);
+}
+
+std::vector<float> random_logits(std::size_t count, float mean) {
+  std::mt19937 random(static_cast<std::uint32_t>(count));
+  std::normal_distribution<float> normal(mean, 4.0f);
+  std::vector<float> logits(count);
+  for (float& x : logits) x = normal(random);
+  return logits;
+}
+
+TEST(PerIsaSummarizeLogits, FindsTheFirstOfTheLargestAndTheNormaliser) {
+  for (const std::size_t count : {1, 3, 16, 17, 1024, 1025, 5000}) {
+    for (const float mean : {-50.0f, 0.0f, 50.0f}) {
+      std::vector<float> logits = random_logits(count, mean);
+      logits[count / 3] = logits[count / 2] = mean + 30.0f;
+      if (count > 16) logits[1] = -std::numeric_limits<float>::infinity();
+      double sum = 0.0;
+      for (const float x : logits) sum += std::exp(static_cast<double>(x) - mean);
+      const LogitSummary summary = summarize_logits(logits);
+      EXPECT_EQ(summary.best, static_cast<std::int64_t>(count / 3));
+      // exp within 2 units, 64 fp32 additions a lane: 66 x 2^-23 at most.
+      EXPECT_NEAR(summary.log_sum_exp, mean + std::log(sum), 66 * 0x1p-23);
+    }
+  }
+}
+
+TEST(PerIsaSummarizeLogits, ReportsNanWhereverItIs) {
+  for (const std::size_t count : {1, 16, 33, 1024, 2050}) {
+    for (std::size_t i = 0; i < count; i += 7) {
+      std::vector<float> logits = random_logits(count, 0.0f);
+      logits[i] = std::numeric_limits<float>::quiet_NaN();
+      EXPECT_EQ(summarize_logits(logits).best, -1) << i << " of " << count;
+    }
+  }
+  EXPECT_THROW(summarize_logits({}), Error);
 }
 
 }  // namespace

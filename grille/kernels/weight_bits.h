@@ -27,6 +27,16 @@ constexpr WeightBits weight_bits(DType dtype) {
   }
 }
 
+// Calls f with a value of the unsigned type that holds one weight: f(std::uint8_t{}), ...
+template <typename F>
+void with_bits_of(DType dtype, F&& f) {
+  switch (dtype_size(dtype)) {
+    case 1: return f(std::uint8_t{});
+    case 2: return f(std::uint16_t{});
+    default: return f(std::uint32_t{});
+  }
+}
+
 namespace detail {
 // A float of `mantissa` bits and an exponent of bias 2^(5 or 4) / 2 - 1, as float: exact.
 constexpr float small_float(std::uint32_t bits, int mantissa, int bias, int total) {

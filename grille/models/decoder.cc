@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <ATen/ops/empty.h>
-
 #include "grille/base/error.h"
 #include "grille/base/interrupt.h"
 #include "grille/nn/ops.h"
+#include "grille/tensors/allocate.h"
 
 namespace grille::models {
 
@@ -77,7 +76,7 @@ at::Tensor DecoderLayer::forward(const at::Tensor& hidden, const nn::RotaryStep&
   nn::apply_rotary(query, rotary);
   nn::apply_rotary(key, rotary);
 
-  at::Tensor residual = hidden.clone();
+  at::Tensor residual = tensors::copy(hidden);
   linear(Slot::kOutput).forward_add(attention.forward(index, query, key, value), residual);
 
   const std::array<const nn::Linear*, 2> gate_up = {&linear(Slot::kGate), &linear(Slot::kUp)};

@@ -1,5 +1,6 @@
 #include "grille/models/gguf_model.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -156,7 +157,9 @@ class Metadata {
 // finding the one that fits gives a config.json that other programs understand.
 json llama3_scaling(const checkpoint::GgufSource& file, const json& config) {
   const checkpoint::TensorInfo& info = file.tensors().at(kRopeDivisors);
-  const std::int64_t head_dim = config.at("head_dim").get<std::int64_t>();
+  constexpr std::uint64_t kLargestHead = 1 << 16;  // larger ones are refused later, with the configuration
+  const auto stated = config.at("head_dim").get<std::uint64_t>();
+  const std::int64_t head_dim = static_cast<std::int64_t>(std::min(stated, kLargestHead));
   check(info.dtype == DType::kFloat32 && info.bytes == head_dim / 2 * 4, ErrorCode::kCorruptData,
         "{}: expected float32 [{}]", file.locate(kRopeDivisors), head_dim / 2);
   std::vector<float> divisors(static_cast<std::size_t>(head_dim / 2));

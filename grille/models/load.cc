@@ -6,6 +6,7 @@
 
 #include "grille/base/error.h"
 #include "grille/base/interrupt.h"
+#include "grille/tensors/finite.h"
 #include "grille/tensors/views.h"
 
 namespace grille::models {
@@ -47,8 +48,17 @@ std::unique_ptr<nn::WeightLinear> make_linear(const ModelFiles& files, const std
 
 }  // namespace
 
+at::Tensor read_finite(const ModelFiles& files, const std::string& name) {
+  at::Tensor tensor = files.tensors->read_tensor(name);
+  const std::int64_t bad =
+      tensors::first_not_finite(tensor.const_data_ptr(), tensors::dtype_of(tensor), tensor.numel());
+  check(bad < 0, ErrorCode::kCorruptData, "{}: value {} is NaN or infinite", files.tensors->locate(name),
+        bad);
+  return tensor;
+}
+
 at::Tensor load_vector(const ModelFiles& files, const std::string& name, std::int64_t length) {
-  const at::Tensor tensor = files.tensors->read_tensor(name);
+  const at::Tensor tensor = read_finite(files, name);
   check(tensor.dim() == 1 && tensor.size(0) == length && tensor.is_floating_point(), ErrorCode::kCorruptData,
         "{}: expected {} floating-point values", files.tensors->locate(name), length);
   return tensor.to(at::kFloat);

@@ -26,7 +26,10 @@ DecoderLayer load_layer(const ModelFiles& files, std::int64_t index, const LoadO
 // One weight as it is stored.
 tensors::Weight load_weight(const ModelFiles& files, std::int64_t layer, Slot slot);
 
-// float32 copy of a norm weight or bias.
+// A small tensor as it is stored. Throws Error{kCorruptData} that names it where a value is NaN or infinite.
+at::Tensor read_finite(const ModelFiles& files, const std::string& name);
+
+// float32 copy of a norm weight or bias; finite.
 at::Tensor load_vector(const ModelFiles& files, const std::string& name, std::int64_t length);
 
 }  // namespace grille::models

@@ -127,6 +127,11 @@ bool is_redundant(const std::string& name, const DecoderConfig& config) {
 }
 
 void check_tensor_names(const ModelFiles& files) {
+  // Before a list of names is made of the number.
+  const std::size_t count = files.tensors->tensors().size();
+  check(static_cast<std::size_t>(files.config.num_layers) <= count, ErrorCode::kCorruptData,
+        "{}: the configuration has {} layers (num_hidden_layers), the weights only {} tensors",
+        files.path.string(), files.config.num_layers, count);
   const Expected expected = expected_names(files.config);
   std::set<std::string> missing_modules = expected.modules;
   std::set<std::string> missing_tensors = expected.tensors;

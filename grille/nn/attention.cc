@@ -1,42 +1,53 @@
 #include "grille/nn/attention.h"
 
-#include <ATen/ops/cat.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
+#include <array>
+#include <cmath>
+#include <numeric>
 
 #include "grille/base/error.h"
+#include "grille/kernels/attention_paged.h"
+#include "grille/tensors/allocate.h"
+#include "grille/tensors/views.h"
 
 namespace grille::nn {
-namespace {
 
-// [tokens, heads, head_dim] -> [1, heads * groups, tokens, head_dim], each head repeated `groups` times
-// (grouped-query attention), without a copy.
-at::Tensor heads_first(const at::Tensor& x, std::int64_t groups) {
-  at::Tensor heads = x.permute({1, 0, 2});
-  if (groups > 1) {
-    heads =
-        heads.unsqueeze(1).expand({-1, groups, -1, -1}).reshape({x.size(1) * groups, x.size(0), x.size(2)});
+SegmentAttention::SegmentAttention(const std::vector<std::int64_t>& lengths) {
+  const auto pages_of = [](std::int64_t length) {
+    return (length + formats::kPageSize - 1) / formats::kPageSize;
+  };
+  std::int64_t pages = 0;
+  for (const std::int64_t length : lengths) pages += pages_of(length);
+  pages_.resize(static_cast<std::size_t>(pages));
+  std::iota(pages_.begin(), pages_.end(), 0);
+  const std::int32_t* first = pages_.data();
+  for (const std::int64_t length : lengths) {
+    segments_.push_back({.pages = first, .first_row = tokens_, .start = 0, .count = length});
+    first += pages_of(length);
+    tokens_ += length;
   }
-  return heads.unsqueeze(0);
 }
 
-}  // namespace
+formats::PagedKvView SegmentAttention::cache(const at::Tensor& key) {
+  const std::array<std::int64_t, 4> shape = {static_cast<std::int64_t>(pages_.size()), key.size(1),
+                                             formats::kPageSize, key.size(2)};
+  if (!keys_.defined() || keys_.sizes() != at::IntArrayRef(shape) || keys_.scalar_type() != key.scalar_type()) {
+    keys_ = tensors::empty(shape, key.scalar_type());
+    values_ = tensors::empty(shape, key.scalar_type());
+  }
+  return {keys_.mutable_data_ptr(), values_.mutable_data_ptr(), tensors::dtype_of(keys_), shape[0], shape[1],
+          shape[3]};
+}
 
 at::Tensor SegmentAttention::forward(std::int64_t, const at::Tensor& query, const at::Tensor& key,
                                      const at::Tensor& value) {
-  const std::int64_t groups = query.size(1) / key.size(1);
-  std::vector<at::Tensor> outputs;
-  std::int64_t begin = 0;
-  for (const std::int64_t length : lengths_) {
-    const at::Tensor out = at::scaled_dot_product_attention(
-        heads_first(query.narrow(0, begin, length), 1), heads_first(key.narrow(0, begin, length), groups),
-        heads_first(value.narrow(0, begin, length), groups), /*attn_mask=*/{}, /*dropout_p=*/0.0,
-        /*is_causal=*/true);
-    outputs.push_back(out.squeeze(0).permute({1, 0, 2}).reshape({length, -1}));
-    begin += length;
-  }
-  check(begin == query.size(0), ErrorCode::kInternal, "attention: segments cover {} of {} tokens", begin,
+  check(tokens_ == query.size(0), ErrorCode::kInternal, "attention: segments cover {} of {} tokens", tokens_,
         query.size(0));
-  return outputs.size() == 1 ? outputs.front() : at::cat(outputs);
+  const formats::PagedKvView kv = cache(key);
+  kernels::store_kv(tensors::rows_view(key), tensors::rows_view(value), segments_, kv);
+  at::Tensor out = tensors::empty({query.size(0), query.size(1) * query.size(2)}, query.scalar_type());
+  const float scale = 1.0f / std::sqrt(static_cast<float>(query.size(2)));
+  kernels::attention_paged(tensors::rows_view(query), segments_, kv, scale, tensors::matrix_view(out));
+  return out;
 }
 
 }  // namespace grille::nn

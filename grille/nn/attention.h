@@ -7,6 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "grille/formats/paged_kv.h"
+
 namespace grille::nn {
 
 class Attention {
@@ -23,12 +25,21 @@ class Attention {
 class SegmentAttention final : public Attention {
  public:
   // Lengths of the segments (documents); they add up to the number of tokens.
-  explicit SegmentAttention(std::vector<std::int64_t> lengths) : lengths_(std::move(lengths)) {}
+  explicit SegmentAttention(const std::vector<std::int64_t>& lengths);
+  SegmentAttention(const SegmentAttention&) = delete;
+  SegmentAttention& operator=(const SegmentAttention&) = delete;
+  // head_dim is at most kernels::kMaxHeadDim.
   at::Tensor forward(std::int64_t layer, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value) override;
 
  private:
-  std::vector<std::int64_t> lengths_;
+  // A cache of one layer, for the tokens of one call. It is kept, since layers follow each other.
+  formats::PagedKvView cache(const at::Tensor& key);
+
+  std::int64_t tokens_ = 0;
+  std::vector<std::int32_t> pages_;
+  std::vector<formats::SequenceSpan> segments_;
+  at::Tensor keys_, values_;
 };
 
 }  // namespace grille::nn

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "grille/base/error.h"
-#include "grille/nn/rotary.h"
 
 namespace grille::nn {
 namespace {
@@ -34,8 +33,9 @@ TEST(SegmentAttention, EveryTokenSeesItsOwnDocumentUpToItself) {
         const std::int64_t seen = t + 1 - begin;
         const at::Tensor expected = attend(query[t][head], key.select(1, kv).narrow(0, begin, seen),
                                            value.select(1, kv).narrow(0, begin, seen));
-        // Values of size 1 averaged with weights that sum to 1; exp and sums in fp32.
-        EXPECT_LT(out[t][head].to(at::kDouble).sub(expected).abs().max().item<double>(), 64 * 6e-8);
+        // Values of size up to 4 averaged with weights that sum to 1: some 8 roundings in the scores, the
+        // exponentials and the sums, each half a unit of fp32, of that size; twice as much for good measure.
+        EXPECT_LT(out[t][head].to(at::kDouble).sub(expected).abs().max().item<double>(), 64 * 0x1p-24);
       }
     }
     begin += length;
@@ -46,38 +46,6 @@ TEST(SegmentAttention, RefusesSegmentsThatDoNotCoverTheTokens) {
   SegmentAttention attention({2, 2});
   const at::Tensor x = at::randn({5, 1, 4});
   EXPECT_THROW(attention.forward(0, x, x, x), Error);
-}
-
-TEST(Rotary, TurnsByPositionTimesFrequency) {
-  RotaryConfig config;
-  config.theta = 100.0;
-  config.head_dim = 8;
-  const auto frequencies = rotary_frequencies(config);
-  ASSERT_EQ(frequencies.size(), 4u);
-  for (std::size_t i = 0; i < 4; ++i)
-    EXPECT_NEAR(frequencies[i], std::pow(100.0, -2.0 * static_cast<double>(i) / 8), 1e-7);
-  const RotaryStep step = RotaryTable(config).at_positions({0, 3});
-  for (std::int64_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(step.cos[0][i].item<float>(), 1.0f);
-    EXPECT_EQ(step.sin[0][i].item<float>(), 0.0f);
-    EXPECT_NEAR(step.sin[1][i].item<float>(), std::sin(3 * frequencies[static_cast<std::size_t>(i)]), 1e-6);
-  }
-}
-
-TEST(Rotary, Llama3ScalesLongWavelengthsOnly) {
-  RotaryConfig config;
-  config.theta = 500000.0;
-  config.head_dim = 128;
-  const auto plain = rotary_frequencies(config);
-  config.scaling = RotaryConfig::Scaling::kLlama3;
-  config.factor = 8.0;
-  const auto scaled = rotary_frequencies(config);
-  EXPECT_EQ(scaled.front(), plain.front());
-  EXPECT_FLOAT_EQ(scaled.back(), plain.back() / 8);
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    EXPECT_LE(scaled[i], plain[i]);
-    EXPECT_GE(scaled[i], plain[i] / 8 * 0.999999f);
-  }
 }
 
 }  // namespace

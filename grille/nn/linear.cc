@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include <ATen/ops/empty.h>
-
 #include "grille/base/error.h"
 #include "grille/kernels/matmul.h"
 #include "grille/kernels/quantize_fp8_rows.h"
+#include "grille/tensors/allocate.h"
 #include "grille/tensors/views.h"
 
 namespace grille::nn {
@@ -33,8 +32,8 @@ struct PreparedTokens {
     const MatrixView view = tensors::matrix_view(x);
     tokens.x = view;
     if (activations == Activations::kFull) return;
-    values = at::empty({view.rows, view.cols}, x.options().dtype(at::kFloat8_e4m3fn));
-    scales = at::empty({view.rows}, x.options().dtype(at::kFloat));
+    values = tensors::empty({view.rows, view.cols}, at::kFloat8_e4m3fn);
+    scales = tensors::empty({view.rows}, at::kFloat);
     const MatrixView rounded = tensors::matrix_view(values);
     kernels::quantize_fp8_rows(view, rounded, scales.mutable_data_ptr<float>());
     tokens = {rounded, scales.const_data_ptr<float>()};
@@ -70,7 +69,7 @@ kernels::AnyWeight WeightLinear::kernel_weight() const {
 }
 
 at::Tensor WeightLinear::forward_as(const at::Tensor& x, at::ScalarType dtype) const {
-  at::Tensor y = at::empty(output_shape(x, weight_.rows), x.options().dtype(dtype));
+  at::Tensor y = tensors::empty(output_shape(x, weight_.rows), dtype);
   const PreparedTokens prepared(x, activations_);
   const kernels::AnyWeight weight = kernel_weight();
   const kernels::MatmulOutput output{tensors::matrix_view(y)};
@@ -104,7 +103,7 @@ std::vector<at::Tensor> forward_shared(const at::Tensor& x, std::span<const Line
   std::vector<kernels::AnyWeight> weights;
   std::vector<kernels::MatmulOutput> outputs;
   for (const WeightLinear* linear : fixed) {
-    results.push_back(at::empty(output_shape(x, linear->weight_.rows), x.options()));
+    results.push_back(tensors::empty(output_shape(x, linear->weight_.rows), x.scalar_type()));
     weights.push_back(linear->kernel_weight());
     outputs.push_back({tensors::matrix_view(results.back())});
   }

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include <ATen/ops/empty.h>
+#include "grille/tensors/allocate.h"
 
 namespace grille::nn {
 namespace {
@@ -40,7 +40,7 @@ std::vector<float> rotary_frequencies(const RotaryConfig& config) {
 RotaryStep RotaryTable::at_positions(const std::vector<std::int64_t>& positions) const {
   const std::int64_t tokens = static_cast<std::int64_t>(positions.size());
   const std::int64_t half = static_cast<std::int64_t>(frequencies_.size());
-  RotaryStep step{at::empty({tokens, half}, at::kFloat), at::empty({tokens, half}, at::kFloat)};
+  RotaryStep step{tensors::empty({tokens, half}, at::kFloat), tensors::empty({tokens, half}, at::kFloat)};
   float* cos = step.cos.mutable_data_ptr<float>();
   float* sin = step.sin.mutable_data_ptr<float>();
   for (std::int64_t t = 0; t < tokens; ++t) {

@@ -16,14 +16,13 @@ constexpr std::int64_t kBlock = 512;  // columns of one block of the triangle
 }
 
 InputStatistics::InputStatistics(std::int64_t features)
-    : gram_(at::zeros({features, features}, at::kFloat)), squares_(at::zeros({features}, at::kDouble)) {}
+    : gram_(at::zeros({features, features}, at::kDouble)) {}
 
 void InputStatistics::add(const at::Tensor& x) {
   const std::int64_t features = gram_.size(0);
   check(x.dim() == 2 && x.size(1) == features, ErrorCode::kInternal,
         "statistics: expected [tokens, {}] inputs", features);
-  const at::Tensor inputs = x.to(at::kFloat);
-  squares_.add_(inputs.to(at::kDouble).square().sum(0));
+  const at::Tensor inputs = x.to(at::kDouble);
   for (std::int64_t begin = 0; begin < features; begin += kBlock) {
     const std::int64_t rows = std::min(kBlock, features - begin);
     at::Tensor block = gram_.narrow(0, begin, rows).narrow(1, begin, features - begin);
@@ -40,15 +39,16 @@ at::Tensor InputStatistics::hessian() const {
 
 at::Tensor InputStatistics::mean_squares() const {
   check(sequences_ > 0, ErrorCode::kInternal, "statistics: no calibration sequence was seen");
-  return squares_.div(static_cast<double>(sequences_)).to(at::kFloat);
+  return gram_.diagonal().div(static_cast<double>(sequences_)).to(at::kFloat);
 }
 
-bool InputStatistics::finite() const { return at::isfinite(squares_).all().item<bool>(); }
+bool InputStatistics::finite() const { return at::isfinite(gram_.diagonal()).all().item<bool>(); }
 
 double relative_error(const at::Tensor& weight, const at::Tensor& pruned, const at::Tensor& hessian) {
-  const at::Tensor difference = weight.sub(pruned);
-  const double error = at::mm(difference, hessian).mul_(difference).sum(at::kDouble).item<double>();
-  const double norm = at::mm(weight, hessian).mul_(weight).sum(at::kDouble).item<double>();
+  const at::Tensor dense = weight.to(at::kDouble);
+  const at::Tensor difference = dense.sub(pruned);
+  const double error = at::mm(difference, hessian).mul_(difference).sum().item<double>();
+  const double norm = at::mm(dense, hessian).mul_(dense).sum().item<double>();
   return norm > 0 ? std::sqrt(std::max(error, 0.0) / norm) : 0.0;
 }
 

@@ -7,11 +7,12 @@
 
 namespace grille::prune {
 
-// The Gram matrix X^T X of a layer's inputs, accumulated in fp32 sequence after sequence, so that the
-// result does not depend on how the sequences are grouped.
+// The Gram matrix X^T X of a layer's inputs, in fp64: the products of fp32 inputs are exact, so that what is
+// pruned does not hang on the order of sums (near-ties decide weights, and one beside a massive activation
+// moves every later block).
 class InputStatistics {
  public:
-  // Memory: 4 features^2 bytes.
+  // Memory: 8 features^2 bytes.
   explicit InputStatistics(std::int64_t features);
 
   // x [tokens, features]: one calibration sequence. Cost: tokens * features * (features + 512) flops (one
@@ -20,7 +21,7 @@ class InputStatistics {
 
   std::int64_t sequences() const { return sequences_; }
 
-  // H = 2 / sequences * X^T X, float32 [features, features], symmetric (SparseGPT, arXiv 2301.00774).
+  // H = 2 / sequences * X^T X, float64 [features, features], symmetric (SparseGPT, arXiv 2301.00774).
   at::Tensor hessian() const;
   // sum of x_j^2 / sequences, float32 [features] (Wanda's scaler_row, arXiv 2306.11695).
   at::Tensor mean_squares() const;
@@ -28,12 +29,11 @@ class InputStatistics {
   bool finite() const;
 
  private:
-  at::Tensor gram_;     // upper block triangle
-  at::Tensor squares_;  // its diagonal in fp64: Wanda decides near-ties by it
+  at::Tensor gram_;  // upper block triangle
   std::int64_t sequences_ = 0;
 };
 
-// ||W X - W' X||_F / ||W X||_F = sqrt(tr(D H D^T) / tr(W H W^T)), D = W - W'; fp32 products, fp64 sums.
+// ||W X - W' X||_F / ||W X||_F = sqrt(tr(D H D^T) / tr(W H W^T)), D = W - W'; in fp64.
 // 0 when the layer's output is 0.
 double relative_error(const at::Tensor& weight, const at::Tensor& pruned, const at::Tensor& hessian);
 

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cstring>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
 
 #include "grille/base/error.h"
 #include "grille/tensors/weight.h"
@@ -23,12 +25,9 @@ at::Tensor gather_rows(const Weight& weight, const std::vector<std::int32_t>& id
                 row_bytes);
   }
   if (!weight.quantized()) return rows.to(dtype);
-  at::Tensor scales = at::empty({count, 1}, weight.scale.options().dtype(at::kFloat));
-  const at::Tensor table =
-      weight.scale.scalar_type() == at::kFloat ? weight.scale : weight.scale.to(at::kFloat);
-  for (std::int64_t i = 0; i < count; ++i) {
-    scales.mutable_data_ptr<float>()[i] = table.const_data_ptr<float>()[ids[static_cast<std::size_t>(i)]];
-  }
+  const at::Tensor index = at::empty({count}, at::kInt);
+  std::copy(ids.begin(), ids.end(), index.mutable_data_ptr<std::int32_t>());
+  const at::Tensor scales = weight.scale.index_select(0, index).to(at::kFloat).unsqueeze(1);
   return rows.to(at::kFloat).mul_(scales).to(dtype);
 }
 

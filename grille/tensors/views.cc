@@ -62,4 +62,12 @@ MatrixView matrix_view(const at::Tensor& tensor) {
   return {tensor.data_ptr(), dtype_of(tensor), rows, cols, row_stride};
 }
 
+MatrixView rows_view(const at::Tensor& tensor) {
+  check(tensor.defined() && tensor.dim() >= 1 && tensor.device().is_cpu() && tensor.is_contiguous(),
+        ErrorCode::kInvalidArgument, "rows view: expected a contiguous CPU tensor");
+  std::int64_t cols = 1;
+  for (const std::int64_t size : tensor.sizes().slice(1)) cols *= size;
+  return {tensor.data_ptr(), dtype_of(tensor), tensor.size(0), cols, cols};
+}
+
 }  // namespace grille::tensors

@@ -18,4 +18,8 @@ at::ScalarType torch_dtype(DType dtype);
 // cannot be viewed as one.
 MatrixView matrix_view(const at::Tensor& tensor);
 
+// A contiguous CPU tensor with its first dimension as rows, all others as columns: [tokens, heads, head_dim]
+// as [tokens, heads * head_dim]. Throws Error{kInvalidArgument} if it is not contiguous.
+MatrixView rows_view(const at::Tensor& tensor);
+
 }  // namespace grille::tensors

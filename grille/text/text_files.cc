@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "grille/base/error.h"
+#include "grille/text/bounded_json.h"
 #include "grille/text/utf8.h"
 
 namespace grille::text {
@@ -17,6 +18,9 @@ std::string read_file(const fs::path& file) {
   std::error_code none;
   check(fs::exists(file, none), ErrorCode::kNotFound, "{}: no such file", file.string());
   check(!fs::is_directory(file, none), ErrorCode::kNotFound, "{}: is a directory, not a file", file.string());
+  // It may have no end.
+  check(!fs::is_character_file(file, none), ErrorCode::kInvalidArgument, "{}: is a device, not a file",
+        file.string());
   std::ifstream in(file, std::ios::binary);
   check(in.good(), ErrorCode::kNotFound, "{}: cannot be opened", file.string());
   std::string bytes;
@@ -59,7 +63,7 @@ namespace {
 using Json = nlohmann::json;
 
 Document read_document(std::string_view line, const fs::path& file, std::int64_t number) {
-  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json object = parse_bounded(line);
   check(object.is_object(), ErrorCode::kCorruptData, "{}: line {} is not a JSON object", file.string(),
         number);
   Document document;

@@ -73,8 +73,16 @@ TEST(TextFiles, DocumentsAreTextsOrMessages) {
               std::string::npos)
         << bad;
   }
-  std::string deep(1'000'000, '[');
+  const std::string deep(1'000'000, '[');
   error_of([&] { read_documents(folder.write("deep.jsonl", deep)); }, ErrorCode::kCorruptData);
+  // Closed, it is JSON; a copy of it would need the whole stack.
+  const std::string closed = "{\"text\": " + deep + std::string(deep.size(), ']') + "}";
+  error_of([&] { read_documents(folder.write("deep.jsonl", closed)); }, ErrorCode::kCorruptData);
+}
+
+TEST(TextFiles, ADeviceIsNoFile) {
+  EXPECT_NE(error_of([] { read_file("/dev/zero"); }, ErrorCode::kInvalidArgument).find("/dev/zero"),
+            std::string::npos);
 }
 
 TEST(TextFiles, TokenFilesAreLittleEndian) {

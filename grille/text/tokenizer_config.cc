@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "grille/base/error.h"
+#include "grille/text/bounded_json.h"
 #include "grille/text/text_files.h"
 #include "grille/text/tokenizer.h"
 
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 // A null Json when the file does not exist.
 Json read_object(const fs::path& file) {
   if (!fs::exists(file)) return Json();
-  Json object = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  Json object = parse_bounded(read_file(file));
   check(object.is_object(), ErrorCode::kCorruptData, "{}: not a JSON object", file.string());
   return object;
 }

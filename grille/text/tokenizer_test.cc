@@ -136,7 +136,13 @@ TEST(TokenizerDirectory, WrongFilesAreNamed) {
     EXPECT_NE(error_of(load, ErrorCode::kCorruptData).find("tokenizer_config.json"), std::string::npos)
         << config;
   }
+  const std::string deep =
+      "{\"eos_token_id\": " + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}";
+  folder.write("tokenizer_config.json", deep);
+  EXPECT_NE(error_of(load, ErrorCode::kCorruptData).find("tokenizer_config.json"), std::string::npos);
   folder.write("tokenizer_config.json", "{}");
+  folder.write("generation_config.json", deep);
+  EXPECT_NE(error_of(load, ErrorCode::kCorruptData).find("generation_config.json"), std::string::npos);
   for (const char* config : {R"({"eos_token_id": "x"})", R"({"eos_token_id": [1, -1]})",
                              R"({"eos_token_id": 1e30})", R"({"eos_token_id": 99999999999})"}) {
     folder.write("generation_config.json", config);

@@ -35,14 +35,22 @@ struct MatmulJob {
   bool accumulate = false;
 };
 
+// Weight rows (columns of y) from a multiple of kRowGroup on, and tokens from a multiple of the tile on.
+struct MatmulBlock {
+  std::int64_t row_begin = 0;
+  std::int64_t row_end = 0;
+  std::int64_t token_begin = 0;
+  std::int64_t token_end = 0;
+};
+
 struct MatmulKernels {
   // Bytes of all of x, prepared.
   std::int64_t (*packed_bytes)(const ConstMatrixView& x, ComputeClass compute);
   // Prepares token tiles [begin, end).
   void (*pack_tokens)(const ConstMatrixView& x, const MatmulPlan& plan, std::int64_t begin, std::int64_t end,
                       void* packed);
-  // Computes columns [begin, end) of y; begin is a multiple of kRowGroup.
-  void (*run)(const MatmulJob& job, std::int64_t begin, std::int64_t end);
+  // Computes a block of y.
+  void (*run)(const MatmulJob& job, const MatmulBlock& block);
 };
 
 const MatmulKernels& matmul_kernels_scalar();

@@ -5,6 +5,7 @@
 #include "grille/base/parallel.h"
 #include "grille/kernels/cpu/first_group.h"
 #include "grille/kernels/two_four_group.h"
+#include "grille/kernels/weight_bits.h"
 
 namespace grille::kernels {
 namespace {
@@ -95,11 +96,7 @@ void pack_rows(const Pack24Args& args) {
 }  // namespace
 
 void pack_24_cpu(const Pack24Args& args) {
-  switch (dtype_size(args.dense.dtype)) {
-    case 1: return pack_rows<std::uint8_t>(args);
-    case 2: return pack_rows<std::uint16_t>(args);
-    default: return pack_rows<std::uint32_t>(args);
-  }
+  with_bits_of(args.dense.dtype, [&](auto bits) { pack_rows<decltype(bits)>(args); });
 }
 
 }  // namespace grille::kernels

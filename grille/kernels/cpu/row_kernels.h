@@ -19,6 +19,10 @@ struct RowKernels {
   // One head: pairs (i, i + half).
   void (*rope)(DType type, void* x, std::int64_t half, const float* cos, const float* sin);
   void (*convert)(DType from, const void* x, std::int64_t count, DType to, void* y);
+  // The lowest index of the largest value, or -1 if a value is NaN.
+  std::int64_t (*argmax)(const float* x, std::int64_t count);
+  // The sum of exp(x - shift), where shift is the largest value.
+  double (*sum_exp)(const float* x, std::int64_t count, float shift);
 };
 
 const RowKernels& row_kernels_scalar();

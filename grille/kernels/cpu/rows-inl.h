@@ -107,7 +107,63 @@ void convert(DType from, const void* in, std::int64_t count, DType to, void* out
   });
 }
 
-constexpr RowKernels kRowKernels = {largest_magnitude, round_to_fp8, rms_norm, silu_mul, rope, convert};
+// Values of which the largest is looked for, or exponentials are summed, in fp32 lanes at a time.
+constexpr std::int64_t kBlock = 64 * Simd::kLanes;
+
+// NaN if one of the `count` values is NaN.
+float largest_value(const float* x, std::int64_t count) {
+  float largest = x[0];
+  bool nan = false;
+  std::int64_t i = 0;
+  if (count >= Simd::kLanes) {
+    const Simd::Vec lowest = Simd::set1(std::numeric_limits<float>::lowest());
+    Simd::Vec top = Simd::load(x);
+    Simd::Vec poison = Simd::zero();  // NaN * 0 stays in a sum; -infinity is raised first
+    for (; i + Simd::kLanes <= count; i += Simd::kLanes) {
+      const Simd::Vec v = Simd::load(x + i);
+      top = Simd::max(top, v);
+      poison = Simd::fma(Simd::max(lowest, v), Simd::zero(), poison);  // max(a, NaN) is NaN
+    }
+    largest = Simd::largest(top);
+    const float sum = Simd::sum(poison);
+    nan = sum != sum && largest < std::numeric_limits<float>::infinity();
+  }
+  for (; i < count; ++i) {
+    largest = std::max(largest, x[i]);
+    nan = nan || x[i] != x[i];
+  }
+  return nan ? std::numeric_limits<float>::quiet_NaN() : largest;
+}
+
+std::int64_t argmax(const float* x, std::int64_t count) {
+  std::int64_t best = 0;  // the block
+  float largest = -std::numeric_limits<float>::infinity();
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const float top = largest_value(x + begin, std::min(kBlock, count - begin));
+    if (top != top) return -1;
+    if (top > largest) best = begin;
+    largest = std::max(largest, top);
+  }
+  return std::find(x + best, x + count, largest) - x;
+}
+
+double sum_exp(const float* x, std::int64_t count, float shift) {
+  const Simd::Vec shifts = Simd::set1(shift);
+  double total = 0.0;
+  std::int64_t i = 0;
+  while (i + Simd::kLanes <= count) {
+    const std::int64_t end = std::min(i + kBlock, count);
+    Simd::Vec sum = Simd::zero();
+    for (; i + Simd::kLanes <= end; i += Simd::kLanes)
+      sum = Simd::add(sum, exp(Simd::sub(Simd::load(x + i), shifts)));
+    total += static_cast<double>(Simd::sum(sum));
+  }
+  for (; i < count; ++i) total += std::exp(static_cast<double>(x[i]) - static_cast<double>(shift));
+  return total;
+}
+
+constexpr RowKernels kRowKernels = {largest_magnitude, round_to_fp8, rms_norm, silu_mul,
+                                    rope,              convert,      argmax,   sum_exp};
 
 }  // namespace
 }  // namespace grille::kernels

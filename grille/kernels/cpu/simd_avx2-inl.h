@@ -133,6 +133,7 @@ struct FloatCompute {
   using Acc = __m256;
   using In = __m256;
   using Element = float;
+  struct Constants {};
   static constexpr int kLanes = 8;
   static constexpr int kVectors = 2;
   static constexpr int kStep = kLanes * kVectors;
@@ -145,11 +146,11 @@ struct FloatCompute {
   static void sum4(Acc a, Acc b, Acc c, Acc d, float* out) { Simd::sum4(a, b, c, d, out); }
 
   template <typename W>
-  static void decode(const W* w, In* out) {
+  static void decode(const Constants&, const W* w, In* out) {
     out[0] = Simd::load(w);
     out[1] = Simd::load(w + 8);
   }
-  static void decode(const Float8* w, In* out) {
+  static void decode(const Constants&, const Float8* w, In* out) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w));
     out[0] = _mm256_cvtph_ps(half_bits_from_float8(_mm_cvtepi8_epi16(bytes)));
     out[1] = _mm256_cvtph_ps(half_bits_from_float8(_mm_cvtepi8_epi16(_mm_srli_si128(bytes, 8))));
@@ -172,7 +173,7 @@ struct FloatCompute {
     return _mm256_permutevar8x32_ps(_mm256_zextps128_ps256(values), _mm256_cvtepu8_epi32(bytes));
   }
   template <typename W>
-  static void decode_24(const W* w, const std::uint8_t* mask, In* out) {
+  static void decode_24(const Constants&, const W* w, const std::uint8_t* mask, In* out) {
     out[0] = spread(load4(w), mask[0]);
     out[1] = spread(load4(w + 4), mask[1]);
   }

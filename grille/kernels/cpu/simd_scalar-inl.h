@@ -102,6 +102,7 @@ struct FloatCompute {
   using Acc = Simd::Vec;
   using In = Simd::Vec;
   using Element = float;
+  struct Constants {};
   static constexpr int kLanes = Simd::kLanes;
   static constexpr int kVectors = 2;
   static constexpr int kStep = kLanes * kVectors;
@@ -119,11 +120,11 @@ struct FloatCompute {
   static float decode_one(Float8 v) { return formats::fp8_to_float(v.bits); }
 
   template <typename W>
-  static void decode(const W* w, In* out) {
+  static void decode(const Constants&, const W* w, In* out) {
     for (int i = 0; i < kStep; ++i) out[i / kLanes].lane[i % kLanes] = decode_one(w[i]);
   }
   template <typename W>
-  static void decode_24(const W* w, const std::uint8_t* mask, In* out) {
+  static void decode_24(const Constants&, const W* w, const std::uint8_t* mask, In* out) {
     const unsigned bits = *mask;
     int next = 0;
     for (int i = 0; i < kStep; ++i) {

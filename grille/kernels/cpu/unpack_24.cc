@@ -5,6 +5,7 @@
 #include "grille/base/parallel.h"
 #include "grille/kernels/cpu/first_group.h"
 #include "grille/kernels/two_four_group.h"
+#include "grille/kernels/weight_bits.h"
 
 namespace grille::kernels {
 namespace {
@@ -55,11 +56,7 @@ void unpack_rows(const Unpack24Args& args) {
 }  // namespace
 
 void unpack_24_cpu(const Unpack24Args& args) {
-  switch (dtype_size(args.dense.dtype)) {
-    case 1: return unpack_rows<std::uint8_t>(args);
-    case 2: return unpack_rows<std::uint16_t>(args);
-    default: return unpack_rows<std::uint32_t>(args);
-  }
+  with_bits_of(args.dense.dtype, [&](auto bits) { unpack_rows<decltype(bits)>(args); });
 }
 
 }  // namespace grille::kernels

@@ -1,10 +1,7 @@
 #include "grille/kernels/cuda/pack_24.h"
 
-#include <algorithm>
-
+#include "grille/kernels/cuda/device/units.cuh"
 #include "grille/kernels/cuda/device/vector_access.cuh"
-#include "grille/kernels/cuda/device/violation.cuh"
-#include "grille/kernels/cuda/launch.h"
 #include "grille/kernels/pack_24_plan.h"
 #include "grille/kernels/two_four_group.h"
 
@@ -45,12 +42,8 @@ __device__ std::uint32_t pack_half(const PackParams<T>& p, std::int64_t row, std
 
 // A thread packs a unit: 8 dense columns -> 4 values and a byte of positions.
 template <typename T>
-__global__ void __launch_bounds__(256) pack_kernel(const PackParams<T> p) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-       i < p.rows * p.units_per_row; i += step) {
-    const std::int64_t row = i / p.units_per_row;
-    const std::int64_t unit = i % p.units_per_row;
+__global__ void __launch_bounds__(kMostUnitThreads) pack_kernel(const PackParams<T> p) {
+  for_units(p.rows, p.units_per_row, [&](std::int64_t row, std::int64_t unit) {
     Elements<T, 8> in = {};
     Elements<T, 4> out;
     const T* source = p.dense + row * p.row_stride + 8 * unit;
@@ -74,7 +67,7 @@ __global__ void __launch_bounds__(256) pack_kernel(const PackParams<T> p) {
         if (4 * unit + j < p.value_stride) target[j] = out.element[j];
       }
     }
-  }
+  });
 }
 
 template <typename T>
@@ -107,24 +100,14 @@ void launch(const Pack24Args& args) {
                              plan.units_per_row,
                              plan.vector_dense,
                              plan.vector_values};
-  auto* stream = static_cast<cudaStream_t>(args.stream.handle);
-  check_cuda(clear_violation(args.violation, stream), "pack_24");
-  if (plan.blocks > 0)
-    pack_kernel<T><<<static_cast<unsigned>(plan.blocks), plan.threads, 0, stream>>>(params);
-  check_cuda(cudaGetLastError(), "pack_24");
-  finish_pack_kernel<T><<<1, 1, 0, stream>>>(params);
-  check_cuda(cudaGetLastError(), "pack_24");
+  launch_units("pack_24", pack_kernel<T>, finish_pack_kernel<T>, params, plan, args.stream);
 }
 
 }  // namespace
 
 void pack_24_cuda(const Pack24Args& args) {
   const CurrentDevice device(args.stream.device.index);
-  switch (dtype_size(args.dense.dtype)) {
-    case 1: return launch<std::uint8_t>(args);
-    case 2: return launch<std::uint16_t>(args);
-    default: return launch<std::uint32_t>(args);
-  }
+  with_bits_of(args.dense.dtype, [&](auto bits) { launch<decltype(bits)>(args); });
 }
 
 }  // namespace grille::kernels

@@ -1,9 +1,6 @@
 #include "grille/kernels/cuda/select_24.h"
 
-#include <algorithm>
-
-#include "grille/kernels/cuda/device/violation.cuh"
-#include "grille/kernels/cuda/launch.h"
+#include "grille/kernels/cuda/device/units.cuh"
 #include "grille/kernels/keep_bits.h"
 #include "grille/kernels/pack_24_plan.h"
 
@@ -35,18 +32,14 @@ __device__ std::uint32_t select_group(const SelectParams& p, std::int64_t row, s
 // A thread writes the mask of 8 columns as bits, or of one group as bytes. Groups that straddle the
 // 8 columns are worked out by each thread that needs them.
 template <int kGroup>
-__global__ void __launch_bounds__(256) select_kernel(const SelectParams p) {
+__global__ void __launch_bounds__(kMostUnitThreads) select_kernel(const SelectParams p) {
   const int size = kGroup > 0 ? kGroup : p.group;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-       i < p.rows * p.units_per_row; i += step) {
-    const std::int64_t row = i / p.units_per_row;
-    const std::int64_t unit = i % p.units_per_row;
+  for_units(p.rows, p.units_per_row, [&](std::int64_t row, std::int64_t unit) {
     std::uint8_t* mask = p.mask + row * p.mask_stride;
     if (!p.as_bits) {
       const std::uint32_t bits = select_group<kGroup>(p, row, unit);
       for (int j = 0; j < size; ++j) mask[unit * size + j] = static_cast<std::uint8_t>((bits >> j) & 1u);
-      continue;
+      return;
     }
     const std::int64_t end = min(8 * unit + 8, p.cols);
     std::uint32_t byte = 0;
@@ -56,7 +49,7 @@ __global__ void __launch_bounds__(256) select_kernel(const SelectParams p) {
       byte |= static_cast<std::uint32_t>(offset >= 0 ? bits << offset : bits >> -offset);
     }
     mask[unit] = static_cast<std::uint8_t>(byte);
-  }
+  });
 }
 
 __global__ void finish_select_kernel(const SelectParams p) {
@@ -84,15 +77,10 @@ void select_24_cuda(const Select24Args& args) {
                             as_bits,
                             args.violation,
                             units};
-  auto* stream = static_cast<cudaStream_t>(args.stream.handle);
-  check_cuda(clear_violation(args.violation, stream), "select_24");
   const auto kernel = args.group == 4   ? select_kernel<4>
                       : args.group == 8 ? select_kernel<8>
                                         : select_kernel<0>;
-  if (plan.blocks > 0) kernel<<<static_cast<unsigned>(plan.blocks), plan.threads, 0, stream>>>(params);
-  check_cuda(cudaGetLastError(), "select_24");
-  finish_select_kernel<<<1, 1, 0, stream>>>(params);
-  check_cuda(cudaGetLastError(), "select_24");
+  launch_units("select_24", kernel, finish_select_kernel, params, plan, args.stream);
 }
 
 }  // namespace grille::kernels

@@ -1,8 +1,7 @@
 #include "grille/kernels/cuda/unpack_24.h"
 
+#include "grille/kernels/cuda/device/units.cuh"
 #include "grille/kernels/cuda/device/vector_access.cuh"
-#include "grille/kernels/cuda/device/violation.cuh"
-#include "grille/kernels/cuda/launch.h"
 #include "grille/kernels/pack_24_plan.h"
 #include "grille/kernels/two_four_group.h"
 
@@ -34,12 +33,8 @@ __device__ void unpack_half(const UnpackParams<T>& p, std::int64_t row, std::int
 
 // A thread unpacks a unit: 4 values and a byte of positions -> 8 dense columns (4 in a last, half unit).
 template <typename T>
-__global__ void __launch_bounds__(256) unpack_kernel(const UnpackParams<T> p) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-       i < p.rows * p.units_per_row; i += step) {
-    const std::int64_t row = i / p.units_per_row;
-    const std::int64_t unit = i % p.units_per_row;
+__global__ void __launch_bounds__(kMostUnitThreads) unpack_kernel(const UnpackParams<T> p) {
+  for_units(p.rows, p.units_per_row, [&](std::int64_t row, std::int64_t unit) {
     const T* source = p.values + row * p.value_stride + 4 * unit;
     T* target = p.dense + row * p.row_stride + 8 * unit;
     const std::uint32_t byte = p.positions[row * p.position_stride + unit];
@@ -57,7 +52,7 @@ __global__ void __launch_bounds__(256) unpack_kernel(const UnpackParams<T> p) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) target[j] = out.element[j];
     }
-  }
+  });
 }
 
 template <typename T>
@@ -86,24 +81,14 @@ void launch(const Unpack24Args& args) {
                                plan.units_per_row,
                                plan.vector_dense,
                                plan.vector_values};
-  auto* stream = static_cast<cudaStream_t>(args.stream.handle);
-  check_cuda(clear_violation(args.violation, stream), "unpack_24");
-  if (plan.blocks > 0)
-    unpack_kernel<T><<<static_cast<unsigned>(plan.blocks), plan.threads, 0, stream>>>(params);
-  check_cuda(cudaGetLastError(), "unpack_24");
-  finish_unpack_kernel<T><<<1, 1, 0, stream>>>(params);
-  check_cuda(cudaGetLastError(), "unpack_24");
+  launch_units("unpack_24", unpack_kernel<T>, finish_unpack_kernel<T>, params, plan, args.stream);
 }
 
 }  // namespace
 
 void unpack_24_cuda(const Unpack24Args& args) {
   const CurrentDevice device(args.stream.device.index);
-  switch (dtype_size(args.dense.dtype)) {
-    case 1: return launch<std::uint8_t>(args);
-    case 2: return launch<std::uint16_t>(args);
-    default: return launch<std::uint32_t>(args);
-  }
+  with_bits_of(args.dense.dtype, [&](auto bits) { launch<decltype(bits)>(args); });
 }
 
 }  // namespace grille::kernels

@@ -1,0 +1,71 @@
+// Few tokens (one tile): weight rows are decoded as they stream by, once. After matmul_sums-inl.h.
+#pragma once
+
+namespace grille::kernels {
+namespace {
+
+constexpr std::int64_t kBytesAhead = 4096;  // what arrives while memory answers, a thread
+
+// Columns of sums: the last group of a panel may be a single row, which is summed as 4.
+constexpr std::int64_t kSumStride = kLargestPanel + kRowGroup;
+
+// A run of steps of 4 rows, decoded as they pass, and T tokens.
+template <typename C, int T, typename Rows>
+inline void multiply_segment(const typename C::Constants& constants, const typename Rows::Segment& segment,
+                             std::int64_t groups_ahead, const typename C::Element* x,
+                             Accumulators<C, T>& acc) {
+  for (std::int64_t step = 0; step < segment.steps; ++step, x += T * C::kStep) {
+    Rows::prefetch(segment, step, groups_ahead);
+    for (int r = 0; r < kRowGroup; ++r) {
+      typename C::In w[C::kVectors];
+      Rows::load(constants, segment, r, step, w);
+      for (int t = 0; t < T; ++t) {
+        for (int v = 0; v < C::kVectors; ++v) {
+          acc[r][t] = C::dot(acc[r][t], w[v], C::load(x + t * C::kStep + v * C::kLanes));
+        }
+      }
+    }
+  }
+}
+
+// out[t * kSumStride + r] = sum over k of w[r] * x[t], for 4 rows and T tokens.
+template <typename C, int T, typename Rows>
+void multiply_rows(const typename C::Constants& constants, const Rows& rows, std::int64_t steps,
+                   std::int64_t groups_ahead, const typename C::Element* x, float* out) {
+  for (std::int64_t begin = 0; begin < steps; begin += kBlockColumns / C::kStep) {
+    const std::int64_t end = std::min(steps, begin + kBlockColumns / C::kStep);
+    Accumulators<C, T> acc;
+    for (auto& row : acc) {
+      for (auto& a : row) a = C::zero();
+    }
+    const typename Rows::Segment whole = rows.whole(begin, end);
+    multiply_segment<C, T, Rows>(constants, whole, groups_ahead, x, acc);
+    x += whole.steps * T * C::kStep;
+    if (rows.has_tail(end)) multiply_segment<C, T, Rows>(constants, rows.tail(), 0, x, acc);
+    reduce<C, T>(acc, out, kSumStride, begin > 0);
+  }
+}
+
+template <typename C, typename Rows>
+void run_streamed(const MatmulJob& job, const MatmulBlock& block) {
+  alignas(64) float sums[kMaxTile * kSumStride];
+  const typename C::Constants constants;
+  const auto* x = static_cast<const typename C::Element*>(job.packed_x);
+  const std::int64_t steps = step_count<C>(job.k);
+  const std::int64_t group_bytes = kRowGroup * (job.value_row_bytes + job.mask_row_bytes);
+  const std::int64_t groups_ahead = (kBytesAhead + group_bytes - 1) / group_bytes;
+  with_tile(job.m, [&](auto tokens) {
+    for (std::int64_t row = block.row_begin; row < block.row_end; row += kLargestPanel) {
+      const std::int64_t row_end = std::min(row + kLargestPanel, block.row_end);
+      for (std::int64_t r = row; r < row_end;) {
+        const std::int64_t count = row_end - r >= kRowGroup ? kRowGroup : 1;
+        multiply_rows<C, tokens>(constants, Rows(job, r, count), steps, groups_ahead, x, sums + (r - row));
+        r += count;
+      }
+      store_block<C>(job, sums, kSumStride, {row, row_end, 0, job.m});
+    }
+  });
+}
+
+}  // namespace
+}  // namespace grille::kernels
