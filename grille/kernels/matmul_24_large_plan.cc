@@ -36,8 +36,7 @@ std::int64_t cluster_tiles(const Matmul24Sm90Problem& problem, int row_tile, int
 }
 
 std::int64_t k_tiles(const Matmul24Sm90Problem& problem) {
-  return formats::TwoFourSm90Layout{problem.n, problem.k, static_cast<int>(dtype_size(problem.dtype))}
-      .k_tiles();
+  return formats::TwoFourSm90Layout{problem.n, problem.k, static_cast<int>(dtype_size(problem.dtype))}.k_tiles();
 }
 
 std::int64_t most_clusters(const Sm90Caps& caps) {

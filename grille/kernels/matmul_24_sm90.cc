@@ -92,12 +92,11 @@ void check_args(const Matmul24Sm90Args& args) {
         "matmul_24_sm90: expected at least 1 token, 1 row and columns in groups of 4, got m {}, n {}, k {}",
         args.x.rows, n, k);
   check_matrix("x", args.x, args.x.rows, k);
-  check(
-      !args.swiglu || (n % 2 == 0 && args.residual.data == nullptr && args.y.dtype != DType::kFloat32),
-      ErrorCode::kInvalidArgument,
-      "matmul_24_sm90: SwiGLU wants an even number of rows, no residual and y of bfloat16 or float16; got {} "
-      "rows, {} residual and y of {}",
-      n, args.residual.data == nullptr ? "no" : "a", dtype_name(args.y.dtype));
+  check(!args.swiglu || (n % 2 == 0 && args.residual.data == nullptr && args.y.dtype != DType::kFloat32),
+        ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: SwiGLU wants an even number of rows, no residual and y of bfloat16 or float16; got {} "
+        "rows, {} residual and y of {}",
+        n, args.residual.data == nullptr ? "no" : "a", dtype_name(args.y.dtype));
   check_matrix("y", args.y, args.x.rows, args.swiglu ? n / 2 : n);
   if (args.residual.data != nullptr) check_matrix("residual", args.residual, args.x.rows, n);
   check(args.weight.slabs != nullptr && is_aligned(args.weight.slabs, formats::kSm90Alignment),

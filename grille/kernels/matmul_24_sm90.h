@@ -22,10 +22,10 @@ struct Matmul24Sm90Args {
   const float* weight_scale = nullptr;  // [n] for float8_e4m3fn and int8, else null
   const float* bias = nullptr;          // [n] or null
   ConstMatrixView residual;             // [m, n], dtype of y; data null: none. May be y itself
-  MatrixView y;                         // [m, n] bfloat16, float16 or float32; must not alias anything else
-  bool swiglu = false;                  // y is [m, n / 2] bfloat16 or float16
-  // float8, large batches: sums stay in the tensor cores, which keep about 14 bits of them (what cuBLASLt
-  // calls fast accumulation). Otherwise they are added up in fp32 every 512 columns of k.
+  MatrixView y;          // [m, n] bfloat16, float16 or float32; must not alias anything else
+  bool swiglu = false;   // y is [m, n / 2] bfloat16 or float16
+  // float8, large batches: sums stay in the tensor cores, which keep about 14 bits of them (what cuBLASLt calls
+  // fast accumulation). Otherwise they are added up in fp32 every 512 columns of k.
   bool fast_accumulation = false;
   // matmul_24_sm90_workspace() bytes, 256-byte aligned. Its first kMatmul24CounterBytes must be zero before
   // the first call; every call leaves them zero. One workspace serves all calls of one stream.

@@ -12,7 +12,7 @@
 namespace grille::kernels {
 namespace {
 
-constexpr int kMaxStages = 16;  // more in flight was never faster
+constexpr int kMaxStages = 16;       // more in flight was never faster
 constexpr int kMaxStreamTokens = 128;
 constexpr int kBlockReserve = 1024;  // bytes of shared memory that the system takes of every block
 

@@ -34,11 +34,11 @@ enum class Matmul24Kernel : std::uint8_t {
 
 struct Matmul24Sm90Plan {
   Matmul24Kernel kernel = Matmul24Kernel::kStream;
-  int row_tile = 128;  // weight rows of a block's tile
-  int token_tile = 8;  // tokens of a block's tile; kStream: 8, 16, 32, 64 or 128
-  int stages = 4;      // slabs in flight a block
-  int cluster = 1;  // blocks of a cluster. kStream: they split k and add up through shared memory. kLarge: 2,
-                    // which share tokens
+  int row_tile = 128;   // weight rows of a block's tile
+  int token_tile = 8;   // tokens of a block's tile; kStream: 8, 16, 32, 64 or 128
+  int stages = 4;       // slabs in flight a block
+  int cluster = 1;      // blocks of a cluster. kStream: they split k and add up through shared memory. kLarge: 2,
+                        // which share tokens
   int clusters = 1;     // kStream: each takes an equal share of the slabs, in order; kLarge: of the tiles
   bool promote = true;  // float8: add the tensor cores' sums up in fp32, at every k-tile or (kLarge) fourth
   bool split = false;   // kLarge: tiles that would be a last, partial wave share their k among all clusters

@@ -25,8 +25,8 @@ EncodeTiled encode_tiled() {
   static const EncodeTiled encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    check_cuda(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
-                                                &found),
+    check_cuda(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                cudaEnableDefault, &found),
                kOp);
     check(found == cudaDriverEntryPointSuccess, ErrorCode::kUnsupported,
           "{}: the driver has no cuTensorMapEncodeTiled; CUDA 12.0 or newer is needed", kOp);
@@ -50,13 +50,13 @@ CUtensorMap tensor_map(const MapShape& shape) {
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(shape.box_cols),
                              static_cast<cuuint32_t>(shape.box_rows)};
   const cuuint32_t steps[2] = {1, 1};
-  const auto swizzle =
-      shape.box_cols * shape.element_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
+  const auto swizzle = shape.box_cols * shape.element_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B
+                                                                   : CU_TENSOR_MAP_SWIZZLE_64B;
   CUtensorMap map;
-  const CUresult status =
-      encode_tiled()(&map, shape.type, 2, const_cast<void*>(shape.data), sizes, strides, box, steps,
-                     CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult status = encode_tiled()(
+      &map, shape.type, 2, const_cast<void*>(shape.data), sizes, strides, box, steps,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   check(status == CUDA_SUCCESS, ErrorCode::kInvalidArgument,
         "{}: no tensor map for [{}, {}] with rows of {} bytes (CUDA driver error {})", kOp, shape.rows,
         shape.cols, shape.row_bytes, static_cast<int>(status));
@@ -175,9 +175,9 @@ void prepare(const LargeKernel& kernel, int device) {
         "{}: this build has no code for compute capability 9.0; configure with "
         "-DCMAKE_CUDA_ARCHITECTURES=90a",
         kOp);
-  check_cuda(
-      cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes),
-      kOp);
+  check_cuda(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  kernel.shared_bytes),
+             kOp);
   prepared.insert({kernel.function, device});
 }
 

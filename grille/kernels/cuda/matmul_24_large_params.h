@@ -13,12 +13,12 @@ enum class LargeOutput : int { kBFloat16, kFloat16, kFloat32 };
 struct LargeParams {
   CUtensorMap x_map;  // bytes [m, k], boxes of [token_tile / 2, 128], 128-byte swizzle, zeros outside
   CUtensorMap y_map;  // [m, features], boxes of [64 tokens (float32: 32), at most 128 bytes], swizzled
-  const std::uint8_t* slabs;               // [row_blocks, k_tiles]: see formats/two_four_sm90.h
-  const float* x_scale;                    // [m] or null
-  const float* weight_scale;               // [n] or null
-  const float* bias;                       // [n] or null
-  const void* residual;                    // [m, n] of y's type or null
-  void* y;                                 // [m, n], with swiglu [m, n / 2]
+  const std::uint8_t* slabs;  // [row_blocks, k_tiles]: see formats/two_four_sm90.h
+  const float* x_scale;       // [m] or null
+  const float* weight_scale;  // [n] or null
+  const float* bias;          // [n] or null
+  const void* residual;       // [m, n] of y's type or null
+  void* y;                    // [m, n], with swiglu [m, n / 2]
   std::int64_t residual_stride, y_stride;  // in elements
   int m, n;
   int k_tiles, row_blocks;

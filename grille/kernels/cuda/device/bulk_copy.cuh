@@ -27,10 +27,9 @@ __device__ __forceinline__ void copy_box_to_blocks(std::uint32_t target, const v
 
 // A box from shared memory to the tensor; what lies outside the tensor is not written.
 __device__ __forceinline__ void store_box(const void* tensor_map, int column, int row, std::uint32_t source) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(tensor_map),
-      "r"(column), "r"(row), "r"(source)
-      : "memory");
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(tensor_map),
+               "r"(column), "r"(row), "r"(source)
+               : "memory");
 }
 
 __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }

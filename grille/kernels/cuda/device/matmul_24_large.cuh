@@ -1,8 +1,8 @@
 // The large-batch 2:4 kernel: persistent, warp-specialised, in clusters that share x.
 #pragma once
 
-#include "grille/kernels/cuda/device/matmul_24_large_epilogue.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_mainloop.cuh"
+#include "grille/kernels/cuda/device/matmul_24_large_epilogue.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_partials.cuh"
 
 namespace grille::kernels {
@@ -87,8 +87,11 @@ __global__ void __launch_bounds__(kLargeThreads, 1)
 
 template <class Tile>
 LargeKernel large_kernel() {
-  return {reinterpret_cast<const void*>(&matmul_24_large_kernel<Tile>), Tile::kRows, Tile::kTokens,
-          Tile::kPromotion > 0, Tile::kSharedBytes};
+  return {reinterpret_cast<const void*>(&matmul_24_large_kernel<Tile>),
+          Tile::kRows,
+          Tile::kTokens,
+          Tile::kPromotion > 0,
+          Tile::kSharedBytes};
 }
 
 }  // namespace grille::kernels

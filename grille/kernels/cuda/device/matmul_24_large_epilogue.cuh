@@ -1,8 +1,8 @@
 // From a warpgroup's sums to y: scales, bias, residual or SwiGLU, conversion, transposition through shared
 // memory, and stores by the copy engine while the next chunk is converted.
 //
-// A chunk is 32 tokens of one m64 block. In shared memory a buffer holds two chunks as 64 token rows of at
-// most 128 bytes, swizzled; or one chunk of float32, as two planes of 32 token rows of 128 bytes.
+// A chunk is 32 tokens of one m64 block. In shared memory a buffer holds two chunks as 64 token rows of at most 128
+// bytes, swizzled; or one chunk of float32, as two planes of 32 token rows of 128 bytes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -142,8 +142,8 @@ class LargeEpilogue {
     }
   }
 
-  // Everything else. Not unrolled: the sums of a chunk are moved to `values`, so that there is one copy of
-  // what follows.
+  // Everything else. Not unrolled: the sums of a chunk are moved to `values`, so that there is one copy of what
+  // follows.
   __device__ __forceinline__ void finish_any(const Sums& sums) {
     const int chunks_in_buffer = words() ? 1 : 2;
 #pragma unroll 1
@@ -179,8 +179,8 @@ class LargeEpilogue {
     }
   }
 
-  // values = the sums of chunk index % kChunks of block index / kChunks: registers have no index, so the way
-  // there is a tree of branches.
+  // values = the sums of chunk index % kChunks of block index / kChunks: registers have no index, so the way there
+  // is a tree of branches.
   template <int kBegin, int kEnd>
   __device__ __forceinline__ void select_chunk(const Sums& sums, int index, float (&values)[16]) const {
     if constexpr (kEnd - kBegin == 1) {
@@ -224,8 +224,8 @@ class LargeEpilogue {
     }
   }
 
-  // Where lane `lane_` points for 8x8 matrices 4 half ... 4 half + 3 of the plane of a chunk: matrix q is
-  // tokens 8 (q / 2) ..., rows 8 (q % 2) ... of the warp's 16.
+  // Where lane `lane_` points for 8x8 matrices 4 half ... 4 half + 3 of the plane of a chunk: matrix q is tokens
+  // 8 (q / 2) ..., rows 8 (q % 2) ... of the warp's 16.
   __device__ __forceinline__ std::uint32_t matrix_at(std::uint32_t buffer, int half) const {
     const int matrix = lane_ / 8;
     const int token = 16 * half + 8 * (matrix / 2) + lane_ % 8;
@@ -298,8 +298,8 @@ class LargeEpilogue {
     for (int h = 0; h < 2; ++h) {
       uint4 vector = {};
       if (token < p_.m && row + 8 * h < p_.n) vector = *reinterpret_cast<const uint4*>(from + 8 * h);
-      asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(
-                       buffer + staged_at<128>(lane_, 32 * warp_ + 16 * h)),
+      asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(buffer +
+                                                                    staged_at<128>(lane_, 32 * warp_ + 16 * h)),
                    "r"(vector.x), "r"(vector.y), "r"(vector.z), "r"(vector.w)
                    : "memory");
     }
@@ -318,7 +318,9 @@ class LargeEpilogue {
     __syncwarp();
   }
 
-  __device__ __forceinline__ void next_buffer() { buffer_ = buffer_ + 1 == Tile::kBuffers ? 0 : buffer_ + 1; }
+  __device__ __forceinline__ void next_buffer() {
+    buffer_ = buffer_ + 1 == Tile::kBuffers ? 0 : buffer_ + 1;
+  }
 
   // After the barrier the buffer is whole and, because of the wait before it, the next one is free.
   __device__ __forceinline__ void send(int chunk, int block, std::uint32_t buffer) const {

@@ -94,8 +94,8 @@ class StageConsumer {
         warpgroup_(warpgroup),
         thread_(static_cast<int>(threadIdx.x) % 128) {}
 
-  // sums = the products of `k_tiles` (at least 1) stages. All stages are released when it returns.
-  // `meanwhile` runs once, when the tensor cores have their first work.
+  // sums = the products of `k_tiles` (at least 1) stages. All stages are released when it returns. `meanwhile`
+  // runs once, when the tensor cores have their first work.
   template <class Meanwhile>
   __device__ __forceinline__ void multiply(Sums& sums, int k_tiles, const Meanwhile& meanwhile) {
     Metadata metadata[2];
@@ -158,8 +158,8 @@ class StageConsumer {
   __device__ __forceinline__ void load_metadata(Metadata& metadata) const {
 #pragma unroll
     for (int i = 0; i < Tile::kBlocks; ++i) {
-      const std::uint32_t at =
-          slab() + Tile::kSlabValueBytes + (block_in_slab(i) * 128 + thread_) * 4 * Tile::kMetadataWords;
+      const std::uint32_t at = slab() + Tile::kSlabValueBytes +
+                               (block_in_slab(i) * 128 + thread_) * 4 * Tile::kMetadataWords;
       if constexpr (Tile::kMetadataWords == 2) {
         asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
                      : "=r"(metadata[i][0]), "=r"(metadata[i][1])

@@ -14,10 +14,10 @@ struct LargeWork {
   int helpers;         // clusters behind this one that computed the rest of the tile's k
 };
 
-// Tiles [0, split_tiles) are cut into equal ranges of k-tiles, one a cluster: a cluster begins in the middle
-// of a tile, whose sums it hands to the cluster in front of it, and the last tile that it begins is completed
-// by clusters behind it. They did that at their beginning, so that nobody waits. The other tiles follow, a
-// whole one a cluster and round.
+// Tiles [0, split_tiles) are cut into equal ranges of k-tiles, one a cluster: a cluster begins in the middle of
+// a tile, whose sums it hands to the cluster in front of it, and the last tile that it begins is completed by
+// clusters behind it. They did that at their beginning, so that nobody waits. The other tiles follow, a whole one
+// a cluster and round.
 class LargeSchedule {
  public:
   __device__ __forceinline__ LargeSchedule(const LargeParams& p)

@@ -16,8 +16,8 @@ struct LargeTile {
   static constexpr int kBlocks = kBlocksOf;
   static constexpr int kTokens = kTokensOf;
   static constexpr int kStages = kStagesOf;
-  // Sums of the tensor cores (which keep about 14 bits of a float8 sum) are added to fp32 ones after this
-  // many k-tiles, an even number; 0: never.
+  // Sums of the tensor cores (which keep about 14 bits of a float8 sum) are added to fp32 ones after this many
+  // k-tiles, an even number; 0: never.
   static constexpr int kPromotion = kPromotionOf;
 
   static constexpr bool kEightBit = kOperand == Operand::kFloat8E4M3 || kOperand == Operand::kInt8;

@@ -18,8 +18,8 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Descriptors of K-major operands: rows of 128 bytes (64 bytes) in groups of 8, swizzled, at an address that
-// is a multiple of 1024 (512).
+// Descriptors of K-major operands: rows of 128 bytes (64 bytes) in groups of 8, swizzled, at an address that is
+// a multiple of 1024 (512).
 __device__ __forceinline__ std::uint64_t descriptor_128(std::uint32_t address) {
   return ((address & 0x3ffffu) >> 4) | (1ull << 16) | (std::uint64_t{1024 >> 4} << 32) | (1ull << 62);
 }
@@ -58,7 +58,7 @@ template <Operand kOperand, int kTokens>
 struct SparseWgmma;
 
 // Inline PTX wants each operand spelled out, so the lists are built by macros.
-#define GRILLE_REGISTERS_32                                                                                \
+#define GRILLE_REGISTERS_32                                                                              \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27," \
   "%28,%29,%30,%31"
 #define GRILLE_REGISTERS_64                                                                               \
@@ -69,39 +69,38 @@ struct SparseWgmma;
   GRILLE_REGISTERS_64                                                                                     \
   ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88," \
   "%89,%90,%91,%92,%93,%94,%95"
-#define GRILLE_REGISTERS_128                                                                          \
-  GRILLE_REGISTERS_96                                                                                 \
-  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115," \
+#define GRILLE_REGISTERS_128                                                                           \
+  GRILLE_REGISTERS_96                                                                                  \
+  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,"  \
   "%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define GRILLE_OPERANDS_8(C, i) \
+#define GRILLE_OPERANDS_8(C, i)                                                                     \
   C(d[i]), C(d[i + 1]), C(d[i + 2]), C(d[i + 3]), C(d[i + 4]), C(d[i + 5]), C(d[i + 6]), C(d[i + 7])
-#define GRILLE_OPERANDS_32(C, i)                                                      \
-  GRILLE_OPERANDS_8(C, i), GRILLE_OPERANDS_8(C, i + 8), GRILLE_OPERANDS_8(C, i + 16), \
-      GRILLE_OPERANDS_8(C, i + 24)
+#define GRILLE_OPERANDS_32(C, i) \
+  GRILLE_OPERANDS_8(C, i), GRILLE_OPERANDS_8(C, i + 8), GRILLE_OPERANDS_8(C, i + 16), GRILLE_OPERANDS_8(C, i + 24)
 #define GRILLE_OPERANDS_64(C, i) GRILLE_OPERANDS_32(C, i), GRILLE_OPERANDS_32(C, i + 32)
 #define GRILLE_OPERANDS_96(C, i) GRILLE_OPERANDS_64(C, i), GRILLE_OPERANDS_32(C, i + 64)
 #define GRILLE_OPERANDS_128(C, i) GRILLE_OPERANDS_64(C, i), GRILLE_OPERANDS_64(C, i + 64)
 
 // D is the number of accumulators, tokens / 2; A, B, E, S and P the operand numbers behind them.
-#define GRILLE_SPARSE_WGMMA(OPERAND, TOKENS, SHAPE, TAIL, C, D, A, B, E, S, P)                         \
-  template <>                                                                                          \
-  struct SparseWgmma<Operand::OPERAND, TOKENS> {                                                       \
-    template <int kSelector>                                                                           \
-    static __device__ __forceinline__ void multiply(Accumulator<Operand::OPERAND>::Type (&d)[D],       \
-                                                    std::uint64_t a, std::uint64_t b, std::uint32_t e, \
-                                                    int accumulate) {                                  \
-      asm volatile("{.reg .pred p;\nsetp.ne.b32 p, %" #P                                               \
-                   ", 0;\n"                                                                            \
-                   "wgmma.mma_async.sp.sync.aligned.m64n" #TOKENS SHAPE " {" GRILLE_REGISTERS_##D      \
-                   "}, %" #A ", %" #B ", %" #E ", %" #S ", p" TAIL ";}\n"                              \
-                   : GRILLE_OPERANDS_##D(C, 0)                                                         \
-                   : "l"(a), "l"(b), "r"(e), "n"(kSelector), "r"(accumulate));                         \
-    }                                                                                                  \
+#define GRILLE_SPARSE_WGMMA(OPERAND, TOKENS, SHAPE, TAIL, C, D, A, B, E, S, P)                              \
+  template <>                                                                                              \
+  struct SparseWgmma<Operand::OPERAND, TOKENS> {                                                           \
+    template <int kSelector>                                                                               \
+    static __device__ __forceinline__ void multiply(Accumulator<Operand::OPERAND>::Type (&d)[D],           \
+                                                    std::uint64_t a, std::uint64_t b, std::uint32_t e,     \
+                                                    int accumulate) {                                      \
+      asm volatile("{.reg .pred p;\nsetp.ne.b32 p, %" #P                                                   \
+                   ", 0;\n"                                                                                \
+                   "wgmma.mma_async.sp.sync.aligned.m64n" #TOKENS SHAPE " {" GRILLE_REGISTERS_##D "}, %" #A \
+                   ", %" #B ", %" #E ", %" #S ", p" TAIL ";}\n"                                            \
+                   : GRILLE_OPERANDS_##D(C, 0)                                                             \
+                   : "l"(a), "l"(b), "r"(e), "n"(kSelector), "r"(accumulate));                             \
+    }                                                                                                      \
   };
-#define GRILLE_SPARSE_WGMMA_TILES(OPERAND, SHAPE, TAIL, C)                   \
-  GRILLE_SPARSE_WGMMA(OPERAND, 64, SHAPE, TAIL, C, 32, 32, 33, 34, 35, 36)   \
-  GRILLE_SPARSE_WGMMA(OPERAND, 128, SHAPE, TAIL, C, 64, 64, 65, 66, 67, 68)  \
-  GRILLE_SPARSE_WGMMA(OPERAND, 192, SHAPE, TAIL, C, 96, 96, 97, 98, 99, 100) \
+#define GRILLE_SPARSE_WGMMA_TILES(OPERAND, SHAPE, TAIL, C)                              \
+  GRILLE_SPARSE_WGMMA(OPERAND, 64, SHAPE, TAIL, C, 32, 32, 33, 34, 35, 36)              \
+  GRILLE_SPARSE_WGMMA(OPERAND, 128, SHAPE, TAIL, C, 64, 64, 65, 66, 67, 68)             \
+  GRILLE_SPARSE_WGMMA(OPERAND, 192, SHAPE, TAIL, C, 96, 96, 97, 98, 99, 100)            \
   GRILLE_SPARSE_WGMMA(OPERAND, 256, SHAPE, TAIL, C, 128, 128, 129, 130, 131, 132)
 
 GRILLE_SPARSE_WGMMA_TILES(kFloat8E4M3, "k64.f32.e4m3.e4m3", ", 1, 1", "+f")
