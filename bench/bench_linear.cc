@@ -107,7 +107,9 @@ struct Contender {
 };
 
 std::int64_t copies(double bytes) {
-  return static_cast<std::int64_t>(3.0 * static_cast<double>(grille::bench::last_level_cache_bytes()) / bytes) + 2;
+  return static_cast<std::int64_t>(3.0 * static_cast<double>(grille::bench::last_level_cache_bytes()) /
+                                   bytes) +
+         2;
 }
 
 class Layer {

@@ -90,7 +90,8 @@ int main(int argc, char** argv) {
   std::vector<grille::models::Decoder> decoders;
   nlohmann::json models = nlohmann::json::array();
   for (const std::string& path : paths) {
-    decoders.push_back(grille::models::load_decoder(grille::models::open_model(path), {}, grille::no_progress()));
+    decoders.push_back(
+        grille::models::load_decoder(grille::models::open_model(path), {}, grille::no_progress()));
     models.push_back({{"path", path},
                       {"weight_bytes", weight_bytes(decoders.back())},
                       {"position_bytes", position_bytes(decoders.back())}});

@@ -11,23 +11,24 @@ namespace {
 
 constexpr int kClusterRows = 2;  // blocks that share x
 
-// A tile that there are kernels for, and what it costs on an H200.
+// A tile that there are kernels for, and what it costs on an H200, in microseconds.
 struct TileCost {
   int row_tile;
   int token_tile;
-  bool promote;          // float8 alone
-  double k_tile_clocks;  // with all multiprocessors at work
-  double tile_clocks;    // epilogue, and what of the pipeline's filling is not hidden
+  bool splits;   // whether clusters can share a tile's k
+  bool promote;  // float8 alone
+  double k_tile;
+  double tile;  // epilogue, and what of the pipeline's filling is not hidden
 };
 
 constexpr TileCost kTiles[] = {
-    {128, 256, false, 660, 2000}, {256, 192, false, 980, 3000}, {128, 128, false, 430, 1300},
-    {128, 64, false, 300, 1000},  {128, 192, true, 640, 1600},  {128, 128, true, 480, 1300},
+    {128, 256, false, false, 0.500, 2.4}, {256, 192, false, false, 0.740, 4.0},
+    {128, 128, true, false, 0.290, 1.5},  {128, 64, true, false, 0.235, 1.0},
+    {128, 128, true, true, 0.375, 1.5},
 };
 
-constexpr double kClocksPerMicrosecond = 1500;
-constexpr double kLaunchMicroseconds = 4.0;
-constexpr double kSplitClocks = 3000;  // to hand over sums and to add them
+constexpr double kLaunch = 4.0;
+constexpr double kSplit = 8.0;  // to hand over sums and to add them
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -36,7 +37,8 @@ std::int64_t cluster_tiles(const Matmul24Sm90Problem& problem, int row_tile, int
 }
 
 std::int64_t k_tiles(const Matmul24Sm90Problem& problem) {
-  return formats::TwoFourSm90Layout{problem.n, problem.k, static_cast<int>(dtype_size(problem.dtype))}.k_tiles();
+  return formats::TwoFourSm90Layout{problem.n, problem.k, static_cast<int>(dtype_size(problem.dtype))}
+      .k_tiles();
 }
 
 std::int64_t most_clusters(const Sm90Caps& caps) {
@@ -50,11 +52,9 @@ bool wants_promotion(const Matmul24Sm90Problem& problem) {
 double estimate(const Matmul24Sm90Problem& problem, const TileCost& tile, bool split, const Sm90Caps& caps) {
   const auto tiles = static_cast<double>(cluster_tiles(problem, tile.row_tile, tile.token_tile));
   const auto clusters = static_cast<double>(most_clusters(caps));
-  const double tile_clocks = static_cast<double>(k_tiles(problem)) * tile.k_tile_clocks + tile.tile_clocks;
+  const double each = static_cast<double>(k_tiles(problem)) * tile.k_tile + tile.tile;
   const double waves = tiles / clusters;
-  const double clocks = split ? waves * tile_clocks + kSplitClocks * tile.row_tile * tile.token_tile / 32768
-                              : std::ceil(waves) * tile_clocks;
-  return kLaunchMicroseconds + clocks / kClocksPerMicrosecond;
+  return kLaunch + (split ? waves * each + kSplit : std::ceil(waves) * each);
 }
 
 Matmul24Sm90Plan make_plan(const Matmul24Sm90Problem& problem, const TileCost& tile, bool split,
@@ -79,6 +79,7 @@ Matmul24Sm90Plan plan_matmul_24_large(const Matmul24Sm90Problem& problem, const 
   for (const TileCost& tile : kTiles) {
     if (tile.promote != wants_promotion(problem)) continue;
     for (bool split : {false, true}) {
+      if (split && !tile.splits) continue;
       const double time = estimate(problem, tile, split, caps);
       if (time >= least) continue;
       least = time;
@@ -90,7 +91,8 @@ Matmul24Sm90Plan plan_matmul_24_large(const Matmul24Sm90Problem& problem, const 
 
 bool is_large_24_plan(const Matmul24Sm90Problem& problem, const Matmul24Sm90Plan& plan) {
   for (const TileCost& tile : kTiles) {
-    if (tile.row_tile != plan.row_tile || tile.token_tile != plan.token_tile || tile.promote != plan.promote)
+    if (tile.row_tile != plan.row_tile || tile.token_tile != plan.token_tile ||
+        tile.promote != plan.promote || (plan.split && !tile.splits))
       continue;
     const std::int64_t tiles = cluster_tiles(problem, plan.row_tile, plan.token_tile);
     const std::int64_t useful = plan.split ? tiles * k_tiles(problem) : tiles;

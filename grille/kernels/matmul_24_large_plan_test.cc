@@ -55,9 +55,10 @@ TEST(Matmul24LargePlan, PlansWithoutAKernel) {
   const Matmul24Sm90Problem problem = fast_float8(512, 4096, 4096);
   const Matmul24Sm90Plan good = plan_matmul_24_large(problem, {});
   ASSERT_TRUE(is_large_24_plan(problem, good));
-  for (auto change : {+[](Matmul24Sm90Plan& p) { p.token_tile = 96; }, +[](Matmul24Sm90Plan& p) { p.cluster = 4; },
-                      +[](Matmul24Sm90Plan& p) { p.row_tile = 64; }, +[](Matmul24Sm90Plan& p) { p.clusters = 0; },
-                      +[](Matmul24Sm90Plan& p) { p.clusters = 1 << 20; }}) {
+  for (auto change :
+       {+[](Matmul24Sm90Plan& p) { p.token_tile = 96; }, +[](Matmul24Sm90Plan& p) { p.cluster = 4; },
+        +[](Matmul24Sm90Plan& p) { p.row_tile = 64; }, +[](Matmul24Sm90Plan& p) { p.clusters = 0; },
+        +[](Matmul24Sm90Plan& p) { p.clusters = 1 << 20; }}) {
     Matmul24Sm90Plan plan = good;
     change(plan);
     EXPECT_FALSE(is_large_24_plan(problem, plan)) << to_string(plan);

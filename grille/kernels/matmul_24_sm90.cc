@@ -92,11 +92,12 @@ void check_args(const Matmul24Sm90Args& args) {
         "matmul_24_sm90: expected at least 1 token, 1 row and columns in groups of 4, got m {}, n {}, k {}",
         args.x.rows, n, k);
   check_matrix("x", args.x, args.x.rows, k);
-  check(!args.swiglu || (n % 2 == 0 && args.residual.data == nullptr && args.y.dtype != DType::kFloat32),
-        ErrorCode::kInvalidArgument,
-        "matmul_24_sm90: SwiGLU wants an even number of rows, no residual and y of bfloat16 or float16; got {} "
-        "rows, {} residual and y of {}",
-        n, args.residual.data == nullptr ? "no" : "a", dtype_name(args.y.dtype));
+  check(
+      !args.swiglu || (n % 2 == 0 && args.residual.data == nullptr && args.y.dtype != DType::kFloat32),
+      ErrorCode::kInvalidArgument,
+      "matmul_24_sm90: SwiGLU wants an even number of rows, no residual and y of bfloat16 or float16; got {} "
+      "rows, {} residual and y of {}",
+      n, args.residual.data == nullptr ? "no" : "a", dtype_name(args.y.dtype));
   check_matrix("y", args.y, args.x.rows, args.swiglu ? n / 2 : n);
   if (args.residual.data != nullptr) check_matrix("residual", args.residual, args.x.rows, n);
   check(args.weight.slabs != nullptr && is_aligned(args.weight.slabs, formats::kSm90Alignment),
@@ -135,7 +136,13 @@ void check_plan(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
         ErrorCode::kInvalidArgument, "matmul_24_sm90: there is no kernel for the plan \"{}\"",
         to_string(plan));
   const Sm90Caps caps = sm90_caps(args.stream);
-  const int shared = stream_shared_bytes(plan, static_cast<int>(dtype_size(args.x.dtype)));
+  const formats::TwoFourSm90Layout layout = args.weight.layout();
+  check(plan.clusters <= layout.row_blocks() * layout.k_tiles() &&
+            (!plan.resident_x || layout.row_blocks() % plan.clusters == 0),
+        ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: the plan \"{}\" cuts {} x {} slabs into empty or broken ranges", to_string(plan),
+        layout.row_blocks(), layout.k_tiles());
+  const int shared = stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes);
   check(shared <= caps.shared_memory_per_block, ErrorCode::kInvalidArgument,
         "matmul_24_sm90: the plan \"{}\" needs {} bytes of shared memory, the device has {}", to_string(plan),
         shared, caps.shared_memory_per_block);

@@ -12,9 +12,12 @@
 namespace grille::kernels {
 namespace {
 
-constexpr int kMaxStages = 16;       // more in flight was never faster
+constexpr int kMaxStages = 20;
+constexpr int kMinStages = 2;
 constexpr int kMaxStreamTokens = 128;
-constexpr int kBlockReserve = 1024;  // bytes of shared memory that the system takes of every block
+constexpr int kLongTiles = 96;                // k-tiles from which a quarter row block is a long share
+constexpr int kMaxResidentBytes = 16 * 1024;  // of x in shared memory; more would cost stages
+constexpr int kBlockReserve = 1024;           // bytes of shared memory that the system takes of every block
 
 int element_bytes(DType dtype) { return static_cast<int>(dtype_size(dtype)); }
 
@@ -22,6 +25,35 @@ int smallest_token_tile(std::int64_t m) {
   int tile = 8;
   while (tile < 128 && tile < m) tile *= 2;
   return tile;
+}
+
+// How the row blocks go to clusters. Measured on an H200 with the layers of Llama 3 8B, m 1 to 128: whole row
+// blocks and few of them a cluster are best, as every end of a row block costs an exchange.
+void choose_clusters(Matmul24Sm90Plan& plan, const formats::TwoFourSm90Layout& layout, const Sm90Caps& caps) {
+  const std::int64_t blocks = layout.row_blocks();
+  const std::int64_t slots = 2LL * caps.multiprocessors;
+  const std::int64_t enough = caps.multiprocessors * 9 / 10;
+  const int largest = plan.token_tile == 128 ? 2 : 8;  // more tokens make exchanges dearer
+  plan.cluster = 1;
+  while (plan.cluster < largest && blocks * plan.cluster < enough && layout.k_tiles() >= 4 * plan.cluster)
+    plan.cluster *= 2;
+  const std::int64_t each = (blocks * plan.cluster + slots - 1) / slots;  // row blocks of a cluster
+  std::int64_t clusters = (blocks + each - 1) / each;
+  // A long k and few rows: two clusters a row block, of blocks that have a multiprocessor to themselves.
+  const bool few = blocks * 4 <= caps.multiprocessors && blocks * 4 >= enough;
+  if (few && (layout.k_tiles() >= kLongTiles || plan.token_tile == 128) && layout.k_tiles() >= 8) {
+    plan.cluster = 2;
+    clusters = 2 * blocks;
+  }
+  plan.clusters = static_cast<int>(clusters);
+}
+
+// As many stages as fit in `budget` bytes.
+void choose_stages(Matmul24Sm90Plan& plan, const formats::TwoFourSm90Layout& layout, int budget) {
+  plan.stages = kMaxStages;
+  while (plan.stages > kMinStages &&
+         stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes) > budget)
+    --plan.stages;
 }
 
 }  // namespace
@@ -32,21 +64,23 @@ Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const S
   Matmul24Sm90Plan plan;
   plan.kernel = Matmul24Kernel::kStream;
   plan.token_tile = smallest_token_tile(problem.m);
+  plan.promote = problem.dtype == DType::kFloat8E4M3 && plan.token_tile <= 32;
+  choose_clusters(plan, layout, caps);
 
-  // Two blocks a multiprocessor, so that the next kernel's blocks can fetch while this one's finish.
-  const int budget =
-      std::min(caps.shared_memory_per_block, caps.shared_memory_per_multiprocessor / 2 - kBlockReserve);
-  plan.stages = kMaxStages;
-  while (plan.stages > 2 && stream_shared_bytes(plan, layout.element_bytes) > budget) --plan.stages;
-  check(stream_shared_bytes(plan, layout.element_bytes) <= caps.shared_memory_per_block,
-        ErrorCode::kInvalidArgument, "matmul_24_sm90: {} needs {} bytes of shared memory, the device has {}",
-        to_string(plan), stream_shared_bytes(plan, layout.element_bytes), caps.shared_memory_per_block);
-
-  const std::int64_t slabs = layout.row_blocks() * layout.k_tiles();
-  plan.cluster = 4;
-  while (plan.cluster > 1 && layout.k_tiles() < 2 * plan.cluster) plan.cluster /= 2;
-  const std::int64_t fit = std::max(1, caps.multiprocessors / plan.cluster);
-  plan.clusters = static_cast<int>(std::clamp<std::int64_t>(slabs / plan.cluster, 1, fit));
+  // Two blocks a multiprocessor, so that the next kernel's blocks can fetch while this one's finish; where a
+  // block's share is long, a deep ring is worth more than that.
+  const bool alone = plan.clusters > layout.row_blocks();
+  const int half = caps.shared_memory_per_multiprocessor / 2 - kBlockReserve;
+  const int budget = alone ? caps.shared_memory_per_block : std::min(half, caps.shared_memory_per_block);
+  // One short row block a cluster: all of x at once is the shortest way to its end.
+  plan.resident_x =
+      plan.clusters == layout.row_blocks() && plan.blocks() <= caps.multiprocessors &&
+      (layout.k_tiles() + plan.cluster - 1) / plan.cluster * plan.token_tile * 128 <= kMaxResidentBytes;
+  choose_stages(plan, layout, budget);
+  const int needed = stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes);
+  check(needed <= caps.shared_memory_per_block, ErrorCode::kInvalidArgument,
+        "matmul_24_sm90: {} needs {} bytes of shared memory, the device has {}", to_string(plan), needed,
+        caps.shared_memory_per_block);
   return plan;
 }
 
@@ -56,12 +90,18 @@ std::string to_string(const Matmul24Sm90Plan& plan) {
                        plan.clusters, plan.cluster, plan.split ? ", split" : "",
                        plan.promote ? ", promoted" : "");
   }
-  return fmt::format("stream {} rows x {} tokens, {} stages, {} clusters of {}", plan.row_tile,
-                     plan.token_tile, plan.stages, plan.clusters, plan.cluster);
+  return fmt::format("stream {} rows x {} tokens, {} stages, {} clusters of {}{}", plan.row_tile,
+                     plan.token_tile, plan.stages, plan.clusters, plan.cluster,
+                     plan.resident_x ? ", resident x" : "");
 }
 
-int stream_shared_bytes(const Matmul24Sm90Plan& plan, int element_bytes) {
-  return stream_24_shared_bytes(plan.token_tile, plan.stages, element_bytes);
+int stream_x_slots(const Matmul24Sm90Plan& plan, std::int64_t k_tiles) {
+  if (!plan.resident_x) return plan.stages;
+  return static_cast<int>((k_tiles + plan.cluster - 1) / plan.cluster);
+}
+
+int stream_shared_bytes(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes) {
+  return stream_24_shared_bytes(plan.token_tile, plan.stages, stream_x_slots(plan, k_tiles), element_bytes);
 }
 
 }  // namespace grille::kernels

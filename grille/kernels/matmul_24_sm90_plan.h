@@ -34,14 +34,16 @@ enum class Matmul24Kernel : std::uint8_t {
 
 struct Matmul24Sm90Plan {
   Matmul24Kernel kernel = Matmul24Kernel::kStream;
-  int row_tile = 128;   // weight rows of a block's tile
-  int token_tile = 8;   // tokens of a block's tile; kStream: 8, 16, 32, 64 or 128
-  int stages = 4;       // slabs in flight a block
-  int cluster = 1;      // blocks of a cluster. kStream: they split k and add up through shared memory. kLarge: 2,
-                        // which share tokens
-  int clusters = 1;     // kStream: each takes an equal share of the slabs, in order; kLarge: of the tiles
-  bool promote = true;  // float8: add the tensor cores' sums up in fp32, at every k-tile or (kLarge) fourth
-  bool split = false;   // kLarge: tiles that would be a last, partial wave share their k among all clusters
+  int row_tile = 128;  // weight rows of a block's tile
+  int token_tile = 8;  // tokens of a block's tile; kStream: 8, 16, 32, 64 or 128
+  int stages = 4;      // slabs in flight a block; kLarge: the kernel's own
+  int cluster = 1;  // blocks of a cluster. kStream: they split k and add up through shared memory; kLarge: 2,
+                    // which share tokens
+  int clusters = 1;  // kStream: each takes an equal share of the slabs, in order; kLarge: of the tiles
+  bool resident_x =
+      false;  // kStream: a block keeps its part of x in shared memory; clusters take whole row blocks
+  bool promote = false;  // float8: add the tensor cores' sums up in fp32 every few k-tiles
+  bool split = false;    // kLarge: tiles that would be a last, partial wave share their k among all clusters
 
   std::int64_t blocks() const { return static_cast<std::int64_t>(cluster) * clusters; }
   bool operator==(const Matmul24Sm90Plan&) const = default;
@@ -53,7 +55,9 @@ Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const S
 // "stream 128 rows x 16 tokens, 6 stages, 33 clusters of 4"
 std::string to_string(const Matmul24Sm90Plan& plan);
 
-// kStream: bytes of shared memory of a block.
-int stream_shared_bytes(const Matmul24Sm90Plan& plan, int element_bytes);
+// kStream: k-tiles of x that a block has room for, and bytes of shared memory of a block, for a weight of
+// `k_tiles` k-tiles.
+int stream_x_slots(const Matmul24Sm90Plan& plan, std::int64_t k_tiles);
+int stream_shared_bytes(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes);
 
 }  // namespace grille::kernels

@@ -24,16 +24,38 @@ TEST(Matmul24Sm90Plan, FitsEveryShape) {
           EXPECT_TRUE(plan.token_tile == 8 || plan.token_tile < 2 * m) << to_string(plan);
           EXPECT_GE(plan.stages, 2);
           EXPECT_LE(plan.stages, kStreamMaxStages);
-          EXPECT_LE(stream_shared_bytes(plan, size), caps.shared_memory_per_block);
+          const formats::TwoFourSm90Layout layout{n, k, size};
+          EXPECT_LE(stream_shared_bytes(plan, layout.k_tiles(), size), caps.shared_memory_per_block);
           EXPECT_GE(plan.clusters, 1);
           EXPECT_LE(plan.blocks(), 2 * caps.multiprocessors);
-          const formats::TwoFourSm90Layout layout{n, k, size};
           EXPECT_LE(plan.clusters, layout.row_blocks() * layout.k_tiles());
           EXPECT_LE(plan.blocks() * 4, static_cast<std::int64_t>(kMatmul24CounterBytes));
         }
       }
     }
   }
+}
+
+// What was fastest on an H200.
+TEST(Matmul24Sm90Plan, ClustersTakeWholeRowBlocksAndLongSharesTwoAMultiprocessor) {
+  const Sm90Caps caps;
+  const auto expect = [&](std::int64_t m, std::int64_t n, std::int64_t k, int clusters, int cluster,
+                          bool resident) {
+    const Matmul24Sm90Plan plan = plan_matmul_24_sm90({m, n, k, DType::kFloat8E4M3}, caps);
+    EXPECT_EQ(plan.clusters, clusters) << to_string(plan);
+    EXPECT_EQ(plan.cluster, cluster) << to_string(plan);
+    EXPECT_EQ(plan.resident_x, resident) << to_string(plan);
+    const int shared = stream_shared_bytes(plan, formats::TwoFourSm90Layout{n, k, 1}.k_tiles(), 1);
+    const bool two_fit = shared + 1024 <= caps.shared_memory_per_multiprocessor / 2;
+    EXPECT_EQ(two_fit, k < 14336 && (m <= 64 || n != 4096)) << to_string(plan);
+  };
+  expect(1, 4096, 4096, 32, 4, true);
+  expect(64, 4096, 4096, 32, 4, false);
+  expect(128, 4096, 4096, 64, 2, false);
+  expect(16, 6144, 4096, 48, 4, false);
+  expect(128, 6144, 4096, 48, 2, false);
+  expect(32, 28672, 4096, 224, 1, false);
+  expect(16, 4096, 14336, 64, 2, false);
 }
 
 TEST(Matmul24Sm90Plan, TooLittleSharedMemoryIsAnError) {
@@ -62,6 +84,11 @@ TEST(Matmul24Sm90Plan, TheWorkspaceHoldsACopyOfXOnlyWhereItIsNeeded) {
   const std::size_t aligned = matmul_24_sm90_workspace(problem, plan);
   problem.x_aligned = false;
   EXPECT_EQ(matmul_24_sm90_workspace(problem, plan), aligned + 3 * 256);
+}
+
+TEST(Matmul24Sm90, ACpuStreamIsAnError) {
+  EXPECT_THROW(matmul_24_sm90(Matmul24Sm90Args{}), Error);
+  EXPECT_THROW(sm90_caps({}), Error);
 }
 
 TEST(Matmul24Sm90Plan, PrintsItself) {

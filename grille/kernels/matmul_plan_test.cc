@@ -71,18 +71,23 @@ Largest largest_block(const MatmulGrid& grid, const MatmulPlan& p, std::int64_t 
         std::max(largest.rows, 4 * (groups * (i + 1) / grid.row_parts - groups * i / grid.row_parts));
   }
   for (std::int64_t i = 0; i < grid.token_parts; ++i) {
-    largest.tokens =
-        std::max(largest.tokens, p.token_tile * (tiles * (i + 1) / grid.token_parts - tiles * i / grid.token_parts));
+    largest.tokens = std::max(
+        largest.tokens, p.token_tile * (tiles * (i + 1) / grid.token_parts - tiles * i / grid.token_parts));
   }
   return largest;
 }
 
 TEST(MatmulPlan, GridsKeepEveryThreadBusy) {
-  for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{576, 576}, {960, 576}, {3072, 576},
-                             {576, 1536}, {4096, 4096}, {14336, 4096}}) {
+  for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{576, 576},
+                             {960, 576},
+                             {3072, 576},
+                             {576, 1536},
+                             {4096, 4096},
+                             {14336, 4096}}) {
     for (std::int64_t threads = 1; threads <= 64; ++threads) {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-        const MatmulPlan p = plan_matmul({.m = 2048, .n = n, .k = k, .x = dtype, .weight = dtype}, Isa::kAvx512);
+        const MatmulPlan p =
+            plan_matmul({.m = 2048, .n = n, .k = k, .x = dtype, .weight = dtype}, Isa::kAvx512);
         const MatmulGrid grid = plan_grid(p, 2048, n, threads);
         EXPECT_LE(grid.parts(), threads);
         const Largest largest = largest_block(grid, p, 2048, n);

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "grille/base/error.h"
+#include "grille/kernels/cuda/matmul_24_large.h"
 #include "grille/kernels/cuda/matmul_24_sm90.h"
 #include "grille/kernels/cuda/pack_24.h"
 #include "grille/kernels/cuda/pack_24_sm90.h"
@@ -20,6 +21,9 @@ namespace {
 }  // namespace
 
 void stream_24_sm90_cuda(const Matmul24Sm90Args&, const Matmul24Sm90Plan&) {
+  fail_without_cuda("matmul_24_sm90");
+}
+void matmul_24_large_cuda(const Matmul24Sm90Args&, const Matmul24Sm90Plan&) {
   fail_without_cuda("matmul_24_sm90");
 }
 Sm90Caps sm90_caps_cuda(const Stream&) { fail_without_cuda("matmul_24_sm90"); }

@@ -30,11 +30,16 @@ SegmentAttention::SegmentAttention(const std::vector<std::int64_t>& lengths) {
 formats::PagedKvView SegmentAttention::cache(const at::Tensor& key) {
   const std::array<std::int64_t, 4> shape = {static_cast<std::int64_t>(pages_.size()), key.size(1),
                                              formats::kPageSize, key.size(2)};
-  if (!keys_.defined() || keys_.sizes() != at::IntArrayRef(shape) || keys_.scalar_type() != key.scalar_type()) {
+  if (!keys_.defined() || keys_.sizes() != at::IntArrayRef(shape) ||
+      keys_.scalar_type() != key.scalar_type()) {
     keys_ = tensors::empty(shape, key.scalar_type());
     values_ = tensors::empty(shape, key.scalar_type());
   }
-  return {keys_.mutable_data_ptr(), values_.mutable_data_ptr(), tensors::dtype_of(keys_), shape[0], shape[1],
+  return {keys_.mutable_data_ptr(),
+          values_.mutable_data_ptr(),
+          tensors::dtype_of(keys_),
+          shape[0],
+          shape[1],
           shape[3]};
 }
 

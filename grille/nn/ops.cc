@@ -22,8 +22,8 @@ at::Tensor silu_mul(const at::Tensor& gate, const at::Tensor& up) {
 }
 
 void apply_rotary(at::Tensor& x, const RotaryStep& step) {
-  kernels::rope(tensors::rows_view(x), x.size(2),
-                step.cos.const_data_ptr<float>(), step.sin.const_data_ptr<float>());
+  kernels::rope(tensors::rows_view(x), x.size(2), step.cos.const_data_ptr<float>(),
+                step.sin.const_data_ptr<float>());
 }
 
 }  // namespace grille::nn

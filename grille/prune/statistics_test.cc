@@ -10,7 +10,8 @@
 namespace grille::prune {
 namespace {
 
-// |difference| of two fp64 sums of x's products in different orders: terms * eps * sum of magnitudes, entrywise.
+// |difference| of two fp64 sums of x's products in different orders: terms * eps * sum of magnitudes,
+// entrywise.
 at::Tensor fp64_bound(const at::Tensor& x) {
   const at::Tensor magnitude = x.abs().to(at::kDouble);
   return at::mm(magnitude.t(), magnitude).mul(2.0 * static_cast<double>(x.size(0)) * std::ldexp(1.0, -53));

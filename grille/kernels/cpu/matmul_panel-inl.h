@@ -70,8 +70,8 @@ void multiply_decoded(const typename C::Element* group, std::int64_t steps, cons
   shared_ahead = ahead;
 }
 
-// Steps [first, last) of rows [begin, end) -> panel, which whole groups of rows fill: rows past the last one of
-// the weight repeat it, and their sums are dropped.
+// Steps [first, last) of rows [begin, end) -> panel, which whole groups of rows fill: rows past the last one
+// of the weight repeat it, and their sums are dropped.
 template <typename C, typename Rows>
 void decode_panel(const MatmulJob& job, std::int64_t begin, std::int64_t end, std::int64_t first,
                   std::int64_t last, typename C::Element* panel) {
@@ -79,7 +79,8 @@ void decode_panel(const MatmulJob& job, std::int64_t begin, std::int64_t end, st
   const std::int64_t groups = (end - begin + kRowGroup - 1) / kRowGroup;
   for (std::int64_t i = 0; i < groups * kRowGroup; ++i) {
     const Rows row(job, std::min(begin + i, job.n - 1), 1);
-    typename C::Element* out = panel + (i / kRowGroup * (last - first) * kRowGroup + i % kRowGroup) * C::kStep;
+    typename C::Element* out =
+        panel + (i / kRowGroup * (last - first) * kRowGroup + i % kRowGroup) * C::kStep;
     const auto decode = [&](const typename Rows::Segment& segment) {
       for (std::int64_t step = 0; step < segment.steps; ++step, out += kRowGroup * C::kStep) {
         typename C::In w[C::kVectors];

@@ -82,7 +82,8 @@ class StoredRows {
   static constexpr std::int64_t kLine = 64;  // bytes of a cache line
 
   void copy_tail(std::int64_t rows, std::int64_t left) {
-    tail_ = {values_[0], rows > 1 ? kStepValues : 0, kTwoFour ? mask_[0] : nullptr, rows > 1 ? kStepMask : 0, 1};
+    tail_ = {values_[0], rows > 1 ? kStepValues : 0, kTwoFour ? mask_[0] : nullptr, rows > 1 ? kStepMask : 0,
+             1};
     const std::int64_t count = kTwoFour ? left / 2 : left;
     for (std::int64_t r = 0; r < rows; ++r) {
       const W* values = main_.values + r * main_.value_stride + main_.steps * kStepValues;

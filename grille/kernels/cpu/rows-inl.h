@@ -162,8 +162,8 @@ double sum_exp(const float* x, std::int64_t count, float shift) {
   return total;
 }
 
-constexpr RowKernels kRowKernels = {largest_magnitude, round_to_fp8, rms_norm, silu_mul,
-                                    rope,              convert,      argmax,   sum_exp};
+constexpr RowKernels kRowKernels = {largest_magnitude, round_to_fp8, rms_norm, silu_mul, rope,
+                                    convert,           argmax,       sum_exp};
 
 }  // namespace
 }  // namespace grille::kernels

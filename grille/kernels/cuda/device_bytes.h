@@ -13,6 +13,9 @@ class DeviceBytes {
   DeviceBytes(const void* data, std::size_t size) : size_(size) {
     check_cuda(cudaMalloc(&data_, size == 0 ? 1 : size), "cudaMalloc");
     check_cuda(cudaMemcpy(data_, data, size, cudaMemcpyHostToDevice), "cudaMemcpy");
+    // A copy from pageable memory may return before it has arrived, and streams that do not wait for the
+    // default one would overtake it.
+    check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   template <typename T>
   explicit DeviceBytes(const std::vector<T>& values)

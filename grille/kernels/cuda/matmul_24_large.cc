@@ -1,7 +1,5 @@
 #include "grille/kernels/cuda/matmul_24_large.h"
 
-#include <cuda.h>
-
 #include <algorithm>
 #include <mutex>
 #include <set>
@@ -10,71 +8,20 @@
 #include "grille/base/error.h"
 #include "grille/kernels/cuda/launch.h"
 #include "grille/kernels/cuda/matmul_24_large_params.h"
+#include "grille/kernels/cuda/stream_24_launch.h"
+#include "grille/kernels/cuda/tensor_map.h"
 #include "grille/kernels/matmul_24_large_plan.h"
 
 namespace grille::kernels {
 namespace {
 
 constexpr const char* kOp = "matmul_24_sm90";
-constexpr std::int64_t kMapAlignment = 16;  // bytes: of addresses and row strides that the copy engine takes
-
-using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
-
-// Through the runtime, so that nothing links to the driver.
-EncodeTiled encode_tiled() {
-  static const EncodeTiled encode = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    check_cuda(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                                cudaEnableDefault, &found),
-               kOp);
-    check(found == cudaDriverEntryPointSuccess, ErrorCode::kUnsupported,
-          "{}: the driver has no cuTensorMapEncodeTiled; CUDA 12.0 or newer is needed", kOp);
-    return reinterpret_cast<EncodeTiled>(function);
-  }();
-  return encode;
-}
-
-// A row-major matrix, read or written in boxes of [box_rows, box_cols].
-struct MapShape {
-  CUtensorMapDataType type;
-  int element_bytes;
-  const void* data;
-  std::int64_t rows, cols, row_bytes;
-  int box_rows, box_cols;
-};
-
-CUtensorMap tensor_map(const MapShape& shape) {
-  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(shape.cols), static_cast<cuuint64_t>(shape.rows)};
-  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(shape.row_bytes)};
-  const cuuint32_t box[2] = {static_cast<cuuint32_t>(shape.box_cols),
-                             static_cast<cuuint32_t>(shape.box_rows)};
-  const cuuint32_t steps[2] = {1, 1};
-  const auto swizzle = shape.box_cols * shape.element_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B
-                                                                   : CU_TENSOR_MAP_SWIZZLE_64B;
-  CUtensorMap map;
-  const CUresult status = encode_tiled()(
-      &map, shape.type, 2, const_cast<void*>(shape.data), sizes, strides, box, steps,
-      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  check(status == CUDA_SUCCESS, ErrorCode::kInvalidArgument,
-        "{}: no tensor map for [{}, {}] with rows of {} bytes (CUDA driver error {})", kOp, shape.rows,
-        shape.cols, shape.row_bytes, static_cast<int>(status));
-  return map;
-}
 
 std::int64_t size_of(DType dtype) { return static_cast<std::int64_t>(dtype_size(dtype)); }
 
-// Of the row stride; a single row may have any, and gets one that the copy engine takes.
-std::int64_t row_bytes(const ConstMatrixView& view) {
-  const std::int64_t stride = view.rows > 1 ? view.row_stride : view.cols;
-  const std::int64_t bytes = stride * size_of(view.dtype);
-  return view.rows > 1 ? bytes : (bytes + kMapAlignment - 1) / kMapAlignment * kMapAlignment;
-}
-
-bool is_map_aligned(const ConstMatrixView& view) {
-  return reinterpret_cast<std::uintptr_t>(view.data) % kMapAlignment == 0 &&
-         row_bytes(view) % kMapAlignment == 0;
+bool is_aligned_to_16(const ConstMatrixView& view) {
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 &&
+         (view.rows <= 1 || view.row_stride * size_of(view.dtype) % 16 == 0);
 }
 
 std::span<const LargeKernel> kernels_of(DType dtype) {
@@ -90,7 +37,7 @@ const LargeKernel& kernel_of(const Matmul24Sm90Plan& plan, DType dtype) {
   const bool promote = plan.promote && dtype == DType::kFloat8E4M3;
   for (const LargeKernel& kernel : kernels_of(dtype)) {
     if (kernel.row_tile == plan.row_tile && kernel.token_tile == plan.token_tile &&
-        kernel.promote == promote) {
+        kernel.promote == promote && (kernel.splits || !plan.split)) {
       return kernel;
     }
   }
@@ -103,27 +50,28 @@ LargeOutput output_of(DType dtype) {
   return dtype == DType::kBFloat16 ? LargeOutput::kBFloat16 : LargeOutput::kFloat16;
 }
 
-CUtensorMap y_map(const Matmul24Sm90Args& args) {
-  const bool words = args.y.dtype == DType::kFloat32;
-  return tensor_map({.type = words ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                     .element_bytes = words ? 4 : 2,
-                     .data = args.y.data,
-                     .rows = args.y.rows,
-                     .cols = args.y.cols,
-                     .row_bytes = row_bytes(args.y),
-                     .box_rows = words ? 32 : 64,
-                     .box_cols = words || args.swiglu ? 32 : 64});
+// x as the copy engine can read it: itself, or a copy in the workspace behind the sums that blocks hand over.
+CUtensorMap x_map(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
+  const ConstMatrixView& x = args.x;
+  const std::int64_t used = x.cols * size_of(x.dtype);
+  const std::int64_t stride = x.row_stride * size_of(x.dtype);
+  const int box_rows = plan.token_tile / kLargeClusterRows;
+  if (is_matmul_24_sm90_aligned(x))
+    return make_row_map(x.data, x.rows, used, x.rows > 1 ? stride : (used + 15) / 16 * 16, box_rows);
+  const std::int64_t row_bytes = aligned_x_row_bytes(x.cols, static_cast<int>(size_of(x.dtype)));
+  std::byte* copy =
+      static_cast<std::byte*>(args.workspace) + kMatmul24CounterBytes + large_24_partial_bytes(plan);
+  check_cuda(
+      copy_rows(x.data, stride, used, copy, row_bytes, x.rows, static_cast<cudaStream_t>(args.stream.handle)),
+      kOp);
+  return make_row_map(copy, x.rows, used, row_bytes, box_rows);
 }
 
-CUtensorMap x_map(const Matmul24Sm90Args& args, const LargeKernel& kernel) {
-  return tensor_map({.type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
-                     .element_bytes = 1,
-                     .data = args.x.data,
-                     .rows = args.x.rows,
-                     .cols = args.x.cols * size_of(args.x.dtype),
-                     .row_bytes = row_bytes(args.x),
-                     .box_rows = kernel.token_tile / kLargeClusterRows,
-                     .box_cols = 128});
+// Boxes of what a warpgroup stores at a time.
+CUtensorMap y_map(const Matmul24Sm90Args& args) {
+  const std::int64_t used = args.y.cols * size_of(args.y.dtype);
+  const std::int64_t stride = args.y.rows > 1 ? args.y.row_stride * size_of(args.y.dtype) : used;
+  return make_row_map(args.y.data, args.y.rows, used, stride, 64, args.swiglu ? 64 : 128);
 }
 
 int tiles(std::int64_t size, std::int64_t tile) { return static_cast<int>((size + tile - 1) / tile); }
@@ -135,19 +83,21 @@ LargeParams make_params(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& pl
                         const LargeKernel& kernel) {
   const formats::TwoFourSm90Layout layout = args.weight.layout();
   LargeParams p = {};
-  p.x_map = x_map(args, kernel);
-  p.y_by_map = is_map_aligned(args.y);
-  if (p.y_by_map) p.y_map = y_map(args);
+  p.x_map = x_map(args, plan);
   p.slabs = static_cast<const std::uint8_t*>(args.weight.slabs);
   p.x_scale = args.x_scale;
   p.weight_scale = args.weight_scale;
   p.bias = args.bias;
   p.residual = args.residual.data;
   p.residual_stride = args.residual.row_stride;
-  p.residual_by_16 = args.residual.data != nullptr && is_map_aligned(args.residual) &&
-                     args.weight.rows % (kMapAlignment / size_of(args.y.dtype)) == 0;
+  p.residual_by_16 =
+      args.residual.data != nullptr && is_aligned_to_16(args.residual) && args.weight.rows % 8 == 0;
   p.y = args.y.data;
   p.y_stride = args.y.row_stride;
+  p.y_by_16 = is_aligned_to_16(args.y);
+  // The copy engine writes whole 16 bytes, also past a row's last feature.
+  p.y_by_map = p.y_by_16 && args.y.dtype != DType::kFloat32 && args.y.cols * size_of(args.y.dtype) % 16 == 0;
+  if (p.y_by_map) p.y_map = y_map(args);
   p.m = static_cast<int>(args.x.rows);
   p.n = static_cast<int>(args.weight.rows);
   p.k_tiles = static_cast<int>(layout.k_tiles());
@@ -175,9 +125,9 @@ void prepare(const LargeKernel& kernel, int device) {
         "{}: this build has no code for compute capability 9.0; configure with "
         "-DCMAKE_CUDA_ARCHITECTURES=90a",
         kOp);
-  check_cuda(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  kernel.shared_bytes),
-             kOp);
+  check_cuda(
+      cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes),
+      kOp);
   prepared.insert({kernel.function, device});
 }
 
@@ -199,7 +149,8 @@ void matmul_24_large_cuda(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& 
   config.dynamicSmemBytes = static_cast<std::size_t>(kernel.shared_bytes);
   config.stream = static_cast<cudaStream_t>(args.stream.handle);
   config.attrs = attributes;
-  config.numAttrs = args.overlap_previous ? 2 : 1;
+  // What runs before a copy of x has finished when the copy has.
+  config.numAttrs = args.overlap_previous || !is_matmul_24_sm90_aligned(args.x) ? 2 : 1;
   void* arguments[] = {&params};
   check_cuda(cudaLaunchKernelExC(&config, kernel.function, arguments), kOp);
 }

@@ -110,8 +110,7 @@ class LargeProblem {
     return y.to_host<std::uint8_t>();
   }
 
-  // Row `row` of `sums` is what the device adds up for a token before scaling, and `magnitudes` the sum of the
-  // absolute products.
+  // Every feature of every token, and that nothing was written past a row's end.
   void compare(const std::vector<std::uint8_t>& y) const {
     std::vector<std::string> failures(static_cast<std::size_t>(c_.m));
     parallel_for(c_.m, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -162,7 +161,7 @@ class LargeProblem {
 
   float value() {
     if (c_.integers) return static_cast<float>(random_() % 5) - 2.0f;
-    return c_.dtype == DType::kInt8 ? std::clamp(40.0f * normal_(random_), -127.0f, 127.0f) : normal_(random_);
+    return normal_(random_) * (c_.dtype == DType::kInt8 ? 4.0f : 1.0f);  // so that sums fit in float16
   }
 
   void fill_x() {
@@ -204,11 +203,11 @@ class LargeProblem {
     EXPECT_FALSE(formats::pack_sm90(view, slabs_.data()).found());
   }
 
-  // What the tensor cores may be off, as a share of the sum of the absolute products. bfloat16 and float16: each
-  // of k additions rounds fp32 towards zero (2^-23 of a partial sum). int8 is exact, but its sum is rounded to
-  // fp32. float8: the tensor cores align the products of an instruction and the sum so far to the largest of them
-  // and keep 13 bits behind its first, so that every step of 32 columns is off by at most 2^-13 of the largest
-  // partial sum; with promotion there are 16 such steps, and then fp32.
+  // What the tensor cores may be off, as a share of the sum of the absolute products. bfloat16 and float16:
+  // each of k additions rounds fp32 towards zero (2^-23 of a partial sum). int8 is exact, but its sum is
+  // rounded to fp32. float8: the tensor cores align the products of an instruction and the sum so far to the
+  // largest of them and keep 13 bits behind its first, so that every step of 32 columns is off by at most
+  // 2^-13 of the largest partial sum; with promotion there are 16 such steps, and then fp32.
   double sum_epsilon() const {
     switch (c_.dtype) {
       case DType::kInt8: return 0x1p-24;
@@ -230,8 +229,8 @@ class LargeProblem {
       sum += product;
       magnitude += std::fabs(product);
     }
-    const double scale = double{x_scale_[static_cast<std::size_t>(i)]} *
-                         double{weight_scale_[static_cast<std::size_t>(j)]};
+    const double scale =
+        double{x_scale_[static_cast<std::size_t>(i)]} * double{weight_scale_[static_cast<std::size_t>(j)]};
     const double bias = bias_[static_cast<std::size_t>(j)];
     const double rounding = 4 * 0x1p-24 * (std::fabs(sum * scale) + std::fabs(bias));  // of scaling, adding
     return {sum * scale + bias, c_.integers ? 0.0 : sum_epsilon() * magnitude * scale + rounding};
@@ -258,9 +257,9 @@ class LargeProblem {
         set_reference_value(c_.y, &rounded, 0, static_cast<float>(want.value));
         if (got == reference_value(c_.y, &rounded, 0)) continue;
       } else {
-        const double step =
-            c_.y == DType::kFloat32 ? 0x1p-23 : c_.y == DType::kFloat16 ? 0x1p-10 : 0x1p-7;
-        if (std::fabs(got - want.value) <= want.error + step * std::fabs(want.value) * 1.01 + 0x1p-24) continue;
+        const double step = c_.y == DType::kFloat32 ? 0x1p-23 : c_.y == DType::kFloat16 ? 0x1p-10 : 0x1p-7;
+        if (std::fabs(got - want.value) <= want.error + step * std::fabs(want.value) * 1.01 + 0x1p-24)
+          continue;
       }
       return fmt::format("token {} feature {}: got {}, expected {} +- {}", i, j, got, want.value, want.error);
     }
@@ -387,7 +386,7 @@ TEST_F(GpuMatmul24Large, SwigluOfInterleavedRows) {
         c.y = y;
         c.swiglu = true;
         c.bias = seed % 2 == 0;
-        c.integers = dtype == DType::kInt8;  // of 40 N(0, 1) the gates would be huge
+        c.integers = dtype == DType::kInt8;  // of random ones the gates would be huge
         if (c.integers) c.k = 32;
         check_all_plans(c, seed++);
         if (HasFatalFailure()) return;
@@ -396,16 +395,15 @@ TEST_F(GpuMatmul24Large, SwigluOfInterleavedRows) {
   }
 }
 
-// A real layer's k: the error of float8 sums grows with k under fast accumulation, and does not with promotion.
-// 2^-11 and 2^-13 are four times what was measured (1.1e-4 and 2.5e-5 of the norm).
+// A real layer's k. Under fast accumulation the error of float8 sums grows with k; with promotion it stays
+// that of 512 columns. An H200 had 8.5e-4 and 2.1e-4 of the norm at k 4096.
 TEST_F(GpuMatmul24Large, PromotionKeepsFloat8SumsAccurate) {
   for (bool fast : {true, false}) {
     const LargeCase c{.y = DType::kFloat32, .m = 128, .n = 256, .k = 14336, .fast = fast};
     const LargeProblem problem(c, 3);
     for (const Matmul24Sm90Plan& plan : all_plans(problem.problem())) {
       const double error = problem.relative_error(problem.run(plan, stream_));
-      RecordProperty(fast ? "fast" : "promoted", std::to_string(error));
-      EXPECT_LE(error, fast ? 0x1p-8 : 0x1p-10) << to_string(plan) << (fast ? " fast" : " promoted");
+      EXPECT_LE(error, fast ? 0x1p-8 : 0x1p-11) << to_string(plan) << (fast ? " fast" : " promoted");
     }
   }
 }

@@ -54,6 +54,8 @@ Stream24Params make_params(const Matmul24Sm90Args& args, const Matmul24Sm90Plan&
   p.k_tiles = static_cast<int>(layout.k_tiles());
   p.clusters = plan.clusters;
   p.stages = plan.stages;
+  p.x_slots = stream_x_slots(plan, p.k_tiles);
+  p.resident_x = plan.resident_x;
   p.slabs_per_cluster = static_cast<int>(slabs / plan.clusters);
   p.slabs_left = static_cast<int>(slabs % plan.clusters);
   p.output = output_of(args.y.dtype);
@@ -86,7 +88,8 @@ void stream_24_sm90_cuda(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& p
   launch.x_map = map_tokens(args, plan, launch.stream);
   launch.token_tile = plan.token_tile;
   launch.cluster = plan.cluster;
-  launch.shared_bytes = stream_shared_bytes(plan, static_cast<int>(dtype_size(args.x.dtype)));
+  launch.shared_bytes =
+      stream_shared_bytes(plan, launch.params.k_tiles, static_cast<int>(dtype_size(args.x.dtype)));
   // What runs before a copy of x has finished when the copy has, and the next pass comes after our own
   // kernel.
   launch.overlap_previous = args.overlap_previous || !is_matmul_24_sm90_aligned(args.x);

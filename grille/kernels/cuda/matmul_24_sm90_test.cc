@@ -69,6 +69,7 @@ class Problem {
                         {{expected.data(), c.out, c.m, c.n, y_stride()}, c.residual});
   }
 
+  formats::TwoFourSm90Layout layout() const { return {c_.n, c_.k, static_cast<int>(dtype_size(c_.dtype))}; }
   std::int64_t x_stride() const { return c_.k + c_.x_padding; }
   std::int64_t y_stride() const { return c_.n + c_.y_padding; }
   std::int64_t mask_stride() const { return (c_.k + 7) / 8; }
@@ -139,8 +140,7 @@ class Problem {
         ++next;
       }
     }
-    const formats::TwoFourSm90Layout layout{c_.n, c_.k, static_cast<int>(dtype_size(c_.dtype))};
-    slabs.resize(static_cast<std::size_t>(layout.bytes()));
+    slabs.resize(static_cast<std::size_t>(layout().bytes()));
     const formats::TwoFourBitmaskView view{values.data(), mask.data(), c_.dtype,     c_.n,
                                            c_.k,          c_.k / 2,    mask_stride()};
     EXPECT_FALSE(formats::pack_sm90(view, slabs.data()).found());
@@ -244,16 +244,25 @@ TEST_F(GpuMatmul24Sm90, IntegersAreExactInEveryPlan) {
         const Problem p({.dtype = dtype, .m = m, .n = n, .k = k, .bias = true}, 11);
         OnDevice device(p, stream(), workspace_, kWorkspaceBytes);
         Matmul24Sm90Plan plan = plan_matmul_24_sm90({m, n, k, dtype}, caps);
+        const formats::TwoFourSm90Layout layout = p.layout();
         for (int cluster : {1, 2, 4, 8}) {
           for (int clusters : {1, 2, 3, 7, 13}) {
+            if (clusters > layout.row_blocks() * layout.k_tiles()) continue;
             for (int stages : {2, 3, 4}) {
-              plan.cluster = cluster;
-              plan.clusters = clusters;
-              plan.stages = stages;
-              device.poison(p);
-              matmul_24_sm90(device.args, plan);
-              expect_result(p, device.result(), name_of(p.c(), plan));
-              if (HasFatalFailure()) return;
+              for (bool resident : {false, true}) {
+                if (resident && (stages == 3 || layout.row_blocks() % clusters != 0)) continue;
+                plan.cluster = cluster;
+                plan.clusters = clusters;
+                plan.stages = stages;
+                plan.resident_x = resident;
+                if (stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes) >
+                    caps.shared_memory_per_block)
+                  continue;
+                device.poison(p);
+                matmul_24_sm90(device.args, plan);
+                expect_result(p, device.result(), name_of(p.c(), plan));
+                if (HasFatalFailure()) return;
+              }
             }
           }
         }
@@ -265,7 +274,7 @@ TEST_F(GpuMatmul24Sm90, IntegersAreExactInEveryPlan) {
 TEST_F(GpuMatmul24Sm90, EveryTokenCountIsExact) {
   for (DType dtype : kDTypes) {
     for (std::int64_t m = 1; m <= 130; ++m) {
-      const Problem p({.dtype = dtype, .m = m, .n = 260, .k = 516}, 12);
+      const Problem p({.dtype = dtype, .m = m, .n = 132, .k = 132}, 12);
       OnDevice device(p, stream(), workspace_, kWorkspaceBytes);
       matmul_24_sm90(device.args);
       expect_result(p, device.result(), name_of(p.c(), {}));
@@ -276,12 +285,12 @@ TEST_F(GpuMatmul24Sm90, EveryTokenCountIsExact) {
 
 TEST_F(GpuMatmul24Sm90, RandomRaggedShapesAreWithinRounding) {
   std::mt19937 random(13);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 24; ++i) {
     Case c;
     c.dtype = kDTypes[random() % 4];
     c.m = 1 + random() % 140;
-    c.n = 1 + random() % 700;
-    c.k = 4 + 4 * (random() % 800);
+    c.n = 1 + random() % 300;
+    c.k = 4 + 4 * (random() % 400);
     c.out = std::array{DType::kFloat32, DType::kBFloat16, DType::kFloat16}[random() % 3];
     if (c.dtype == DType::kInt8) c.out = DType::kFloat32;  // large sums overflow float16
     c.bias = random() % 2 == 0;
@@ -308,7 +317,7 @@ TEST_F(GpuMatmul24Sm90, TheResidualMayBeTheOutput) {
 
 TEST_F(GpuMatmul24Sm90, RunsAreTheSameBitForBit) {
   for (DType dtype : kDTypes) {
-    const Problem p({.dtype = dtype, .m = 48, .n = 1500, .k = 4100, .integers = false}, 15);
+    const Problem p({.dtype = dtype, .m = 20, .n = 700, .k = 2052, .integers = false}, 15);
     OnDevice device(p, stream(), workspace_, kWorkspaceBytes);
     matmul_24_sm90(device.args);
     const std::vector<std::uint8_t> first = device.result();

@@ -17,21 +17,16 @@ constexpr int kStreamExchangeStride = 132;  // floats from token to token: 128 r
 constexpr int kStreamMaxStages = 24;
 constexpr int kStreamMaxCluster = 8;
 
-// Slab, then x [token_tile rows of 128 bytes].
-constexpr int stream_24_stage_bytes(int token_tile, int element_bytes) {
-  return static_cast<int>(formats::TwoFourSm90Layout{128, 128, element_bytes}.slab_bytes()) +
-         token_tile * 128;
-}
-
 constexpr int stream_24_exchange_bytes(int token_tile) {
   return (token_tile < kStreamExchangeTokens ? token_tile : kStreamExchangeTokens) * kStreamExchangeStride *
          4;
 }
 
-// Room to align the first stage, stages, exchange, token scales, barriers.
-constexpr int stream_24_shared_bytes(int token_tile, int stages, int element_bytes) {
-  return 1024 + stages * stream_24_stage_bytes(token_tile, element_bytes) +
-         stream_24_exchange_bytes(token_tile) + 8 * (2 * stages + 4);
+// Room to align the first stage, stages, k-tiles of x, exchange, token scales, barriers.
+constexpr int stream_24_shared_bytes(int token_tile, int stages, int x_slots, int element_bytes) {
+  return 1024 + stages * static_cast<int>(formats::TwoFourSm90Layout{128, 128, element_bytes}.slab_bytes()) +
+         x_slots * token_tile * 128 + stream_24_exchange_bytes(token_tile) + 128 * 4 +
+         8 * (2 * stages + 4 + x_slots);
 }
 
 // Slabs of all row blocks are cut into equal ranges, one a cluster; a row block that is cut is added up in

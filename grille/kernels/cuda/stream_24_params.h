@@ -23,6 +23,8 @@ struct Stream24Params {
   int rows;                 // of the weight
   int row_blocks, k_tiles;
   int clusters, stages;
+  int x_slots;                        // k-tiles of x in shared memory
+  bool resident_x;                    // every row block needs the same ones: they stay
   int slabs_per_cluster, slabs_left;  // of row_blocks * k_tiles / clusters
   StreamOutput output;
   bool vector_output;  // four neighbouring outputs (and residuals) can be moved at once

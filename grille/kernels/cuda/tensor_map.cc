@@ -23,17 +23,17 @@ Encode encode_function() {
 }  // namespace
 
 CUtensorMap make_row_map(const void* data, std::int64_t rows, std::int64_t row_bytes,
-                         std::int64_t stride_bytes, int box_rows) {
+                         std::int64_t stride_bytes, int box_rows, int box_bytes) {
   static const Encode encode = encode_function();
   CUtensorMap map;
   const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(row_bytes), static_cast<cuuint64_t>(rows)};
   const cuuint64_t strides[1] = {static_cast<cuuint64_t>(stride_bytes)};
-  const cuuint32_t box[2] = {128, static_cast<cuuint32_t>(box_rows)};
+  const cuuint32_t box[2] = {static_cast<cuuint32_t>(box_bytes), static_cast<cuuint32_t>(box_rows)};
   const cuuint32_t steps[2] = {1, 1};
-  const CUresult status =
-      encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<void*>(data), sizes, strides, box, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult status = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<void*>(data), sizes,
+                                 strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                 box_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   check(status == CUDA_SUCCESS, ErrorCode::kDevice,
         "cuTensorMapEncodeTiled: error {} for [{}, {}] bytes, {} from row to row, boxes of {} rows",
         static_cast<int>(status), rows, row_bytes, stride_bytes, box_rows);

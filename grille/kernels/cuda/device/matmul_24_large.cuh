@@ -1,11 +1,11 @@
 // The large-batch 2:4 kernel: persistent, warp-specialised, in clusters that share x.
 #pragma once
 
-#include "grille/kernels/cuda/device/matmul_24_large_mainloop.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_epilogue.cuh"
+#include "grille/kernels/cuda/device/matmul_24_large_mainloop.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_partials.cuh"
 
-namespace grille::kernels {
+namespace grille::kernels::sm90 {
 
 template <class Tile>
 __device__ __forceinline__ void init_stage_barriers(std::uint32_t shared) {
@@ -21,23 +21,27 @@ template <class Tile>
 __device__ __forceinline__ void consume_tiles(const LargeParams& p, std::uint32_t shared) {
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
   StageConsumer<Tile> stages(shared, warpgroup);
-  LargeEpilogue<Tile> epilogue(p, shared, warpgroup);
-  const LargePartials<Tile> partials(p);
-  LargeSchedule schedule(p);
+  LargeEpilogue<Tile> epilogue(p, shared);
+  LargeSchedule<Tile::kSplits> schedule(p);
   LargeWork work;
   typename StageConsumer<Tile>::Sums sums;
-  wait_for_previous_kernel();
+  wait_for_previous();
   while (schedule.next(work)) {
     const bool owned = work.k_begin == 0;
+    // With two m64 blocks a warpgroup, sums leave no registers for it inside the pipeline.
+    if (Tile::kBlocks == 2) epilogue.begin(place_of_tile(p, work.tile));
     stages.multiply(sums, work.k_end - work.k_begin, [&] {
-      if (owned) epilogue.begin(work);
+      if (Tile::kBlocks == 1 && owned) epilogue.begin(place_of_tile(p, work.tile));
     });
-    if (!owned) {
-      partials.hand_over(sums);
-      continue;
+    if constexpr (Tile::kSplits) {
+      const LargePartials<Tile> partials(p);
+      if (!owned) {
+        partials.hand_over(sums);
+        continue;
+      }
+      partials.add(sums, schedule.helpers(work));
     }
-    partials.add(sums, work.helpers);
-    epilogue.finish(sums);
+    epilogue.finish(sums, place_of_tile(p, work.tile));
   }
   epilogue.drain();
 }
@@ -45,11 +49,11 @@ __device__ __forceinline__ void consume_tiles(const LargeParams& p, std::uint32_
 template <class Tile>
 __device__ __forceinline__ void produce_stages(const LargeParams& p, std::uint32_t shared) {
   StageProducer<Tile> stages(p, shared);
-  LargeSchedule schedule(p);
+  LargeSchedule<Tile::kSplits> schedule(p);
   LargeWork work;
   if (!schedule.next(work)) return;
-  stages.start(work);
-  while (schedule.next(work)) stages.run(work, work.k_begin);
+  stages.start(work, place_of_tile(p, work.tile));
+  while (schedule.next(work)) stages.run(work.k_begin, work.k_end, place_of_tile(p, work.tile));
 }
 
 template <class Tile>
@@ -57,12 +61,13 @@ __device__ __forceinline__ void run_large(const LargeParams& p, const std::uint8
   const std::uint32_t shared = (shared_address(raw) + 1023u) & ~1023u;
   if (threadIdx.x == 0) {
     init_stage_barriers<Tile>(shared);
-    prefetch_tensor_map(&p.x_map);
-    if (p.y_by_map) prefetch_tensor_map(&p.y_map);
+    prefetch_map(&p.x_map);
+    if (p.y_by_map) prefetch_map(&p.y_map);
   }
   __syncthreads();
-  cluster_sync();
-  let_next_kernel_start();
+  arrive_cluster();
+  wait_cluster();
+  launch_dependents();
   if (threadIdx.x >= 256) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (threadIdx.x == 256) produce_stages<Tile>(p, shared);
@@ -71,7 +76,8 @@ __device__ __forceinline__ void run_large(const LargeParams& p, const std::uint8
     consume_tiles<Tile>(p, shared);
   }
   __syncwarp();
-  cluster_sync();  // no block may leave while the other still arrives at its barriers
+  arrive_cluster();  // no block may leave while the other still arrives at its barriers
+  wait_cluster();
 }
 
 template <class Tile>
@@ -90,8 +96,9 @@ LargeKernel large_kernel() {
   return {reinterpret_cast<const void*>(&matmul_24_large_kernel<Tile>),
           Tile::kRows,
           Tile::kTokens,
+          Tile::kSplits,
           Tile::kPromotion > 0,
           Tile::kSharedBytes};
 }
 
-}  // namespace grille::kernels
+}  // namespace grille::kernels::sm90

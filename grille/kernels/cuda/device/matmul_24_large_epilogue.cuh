@@ -1,18 +1,20 @@
 // From a warpgroup's sums to y: scales, bias, residual or SwiGLU, conversion, transposition through shared
-// memory, and stores by the copy engine while the next chunk is converted.
+// memory, and stores: by the copy engine where it can, since all multiprocessors end their tiles at about the
+// same time and a thread that stores itself waits for that burst; else 16 bytes a thread.
 //
-// A chunk is 32 tokens of one m64 block. In shared memory a buffer holds two chunks as 64 token rows of at most 128
-// bytes, swizzled; or one chunk of float32, as two planes of 32 token rows of 128 bytes.
+// A chunk is 32 tokens of one m64 block. In shared memory a buffer holds two chunks as 64 token rows of 128
+// bytes (SwiGLU: 64 bytes), swizzled against bank conflicts; or one chunk of float32, as two planes of 32
+// token rows of 128 bytes.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "grille/kernels/cuda/device/barrier.cuh"
-#include "grille/kernels/cuda/device/bulk_copy.cuh"
+#include "grille/kernels/cuda/device/matmul_24_large_schedule.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_tile.cuh"
+#include "grille/kernels/cuda/device/sm90_ptx.cuh"
 
-namespace grille::kernels {
+namespace grille::kernels::sm90 {
 
 // Byte `byte` of token row `row`, as the copy engine's swizzle of rows of kRowBytes has it.
 template <int kRowBytes>
@@ -52,24 +54,18 @@ class LargeEpilogue {
  public:
   using Sums = typename Tile::Sum[Tile::kBlocks][Tile::kAccumulators];
 
-  __device__ __forceinline__ LargeEpilogue(const LargeParams& p, std::uint32_t shared, int warpgroup)
-      : p_(p),
-        warpgroup_(warpgroup),
-        thread_(static_cast<int>(threadIdx.x) % 128),
-        lane_(static_cast<int>(threadIdx.x) % 32),
-        warp_(thread_ / 32),
-        buffers_(shared + Tile::kBuffersAt + warpgroup * Tile::kBuffers * Tile::kBufferBytes),
-        vectors_(shared + Tile::kVectorsAt + warpgroup * Tile::kVectorBytes) {
+  __device__ __forceinline__ LargeEpilogue(const LargeParams& p, std::uint32_t shared)
+      : p_(p), shared_(shared) {
+    locate({0, 0});
     for (int i = thread_; i < Tile::kTokens + 2 * kWarpgroupRows; i += 128) {
       set_vector(i, i < Tile::kTokens + kWarpgroupRows ? 1.0f : 0.0f);  // scales and bias that are null
     }
-    named_barrier(kBarrier + warpgroup_, 128);
+    sync_threads(barrier_, 128);
   }
 
-  // Asks for what the tile's epilogue will read, so that it is there when the sums are.
-  __device__ __forceinline__ void begin(const LargeWork& work) {
-    token0_ = work.token_tile * Tile::kTokens;
-    row0_ = work.row_tile * Tile::kRows + warpgroup_ * kWarpgroupRows;
+  // Which tile; asks for what its epilogue will read, so that it is there when the sums are.
+  __device__ __forceinline__ void begin(const LargePlace& place) {
+    locate(place);
     if (p_.x_scale != nullptr) {
       for (int i = thread_; i < Tile::kTokens; i += 128) {
         const int token = token0_ + i;
@@ -85,11 +81,12 @@ class LargeEpilogue {
     }
   }
 
-  __device__ __forceinline__ void finish(const Sums& sums) {
+  __device__ __forceinline__ void finish(const Sums& sums, const LargePlace& place) {
+    locate(place);
     wait_copied_floats();
-    named_barrier(kBarrier + warpgroup_, 128);
-    const bool plain = p_.y_by_map && !p_.swiglu && !words() && p_.residual == nullptr;
-    if (plain) {
+    if (thread_ == 0) wait_box_reads<0>();  // of the tile before this one
+    sync_threads(barrier_, 128);
+    if (p_.y_by_map && p_.residual == nullptr && !p_.swiglu) {
       finish_plain(sums);
     } else {
       finish_any(sums);
@@ -98,13 +95,28 @@ class LargeEpilogue {
 
   // Shared memory must outlive the copy engine's reads.
   __device__ __forceinline__ void drain() const {
-    if (thread_ == 0) wait_store_reads<0>();
+    if (thread_ == 0) wait_box_reads<0>();
   }
 
  private:
-  static constexpr int kBarrier = 1;  // named barriers 1 and 2: one a warpgroup
   static constexpr int kWarpgroupRows = 64 * Tile::kBlocks;
   static constexpr int kPlaneBytes = 32 * 128;
+
+  // Where this thread is. Nothing of it is kept in registers while the tensor cores work on sums that take
+  // most of them: the thread index is read anew (volatile), and all else follows from it.
+  __device__ __forceinline__ void locate(const LargePlace& place) {
+    int index;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+    const int warpgroup = index / 128;
+    thread_ = index % 128;
+    lane_ = index % 32;
+    warp_ = thread_ / 32;
+    barrier_ = 1 + warpgroup;
+    buffers_ = shared_ + Tile::kBuffersAt + warpgroup * Tile::kBuffers * Tile::kBufferBytes;
+    vectors_ = shared_ + Tile::kVectorsAt + warpgroup * Tile::kVectorBytes;
+    token0_ = place.token_tile * Tile::kTokens;
+    row0_ = place.row_tile * Tile::kRows + warpgroup * kWarpgroupRows;
+  }
 
   __device__ __forceinline__ bool words() const { return p_.output == LargeOutput::kFloat32; }
   __device__ __forceinline__ bool bfloat16() const { return p_.output == LargeOutput::kBFloat16; }
@@ -118,8 +130,9 @@ class LargeEpilogue {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(vectors_ + 4 * i), "f"(value) : "memory");
   }
 
-  // The common case: bfloat16 or float16 by the copy engine, nothing to add but the bias.
+  // The common case: bfloat16 or float16, aligned, nothing to add but the bias.
   __device__ __forceinline__ void finish_plain(const Sums& sums) {
+    int unit = 0;
 #pragma unroll
     for (int block = 0; block < Tile::kBlocks; ++block) {
       float row_scale[2], row_bias[2];
@@ -127,7 +140,7 @@ class LargeEpilogue {
 #pragma unroll
       for (int chunk = 0; chunk < Tile::kChunks; chunk += 2) {
         if (token0_ + 32 * chunk >= p_.m) continue;
-        const std::uint32_t buffer = buffers_ + buffer_ * Tile::kBufferBytes;
+        const std::uint32_t buffer = buffers_ + unit % Tile::kBuffers * Tile::kBufferBytes;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           float values[16];
@@ -136,23 +149,36 @@ class LargeEpilogue {
           scale(values, chunk + half, row_scale, row_bias);
           stage_halves(values, buffer + half * kPlaneBytes);
         }
-        send(chunk, block, buffer);
-        next_buffer();
+        send(unit++, buffer, token0_ + 32 * chunk, row0_ + 64 * block);
       }
     }
   }
 
-  // Everything else. Not unrolled: the sums of a chunk are moved to `values`, so that there is one copy of what
-  // follows.
+  // Hands a buffer to the copy engine, which reads it while the tensor cores work on the next tile.
+  __device__ __forceinline__ void send(int unit, std::uint32_t buffer, int token, int feature) const {
+    fence_before_box_read();
+    // The next unit's buffer, where there is not one for each, is free when at most kBuffers - 2 stores are
+    // read.
+    if (unit + 1 >= Tile::kBuffers && thread_ == 0) wait_box_reads<Tile::kBuffers - 2>();
+    sync_threads(barrier_, 128);
+    if (thread_ == 0) {
+      store_box(&p_.y_map, 2 * feature, token, buffer);
+      commit_boxes();
+    }
+  }
+
+  // Everything else. Not unrolled: the sums of a chunk are moved to `values`, so that there is one copy of
+  // what follows.
   __device__ __forceinline__ void finish_any(const Sums& sums) {
     const int chunks_in_buffer = words() ? 1 : 2;
+    int unit = 0;
 #pragma unroll 1
     for (int block = 0; block < Tile::kBlocks; ++block) {
       float row_scale[2], row_bias[2];
       load_row_vectors(block, row_scale, row_bias);
 #pragma unroll 1
       for (int chunk = 0; chunk < Tile::kChunks && token0_ + 32 * chunk < p_.m; chunk += chunks_in_buffer) {
-        const std::uint32_t buffer = buffers_ + buffer_ * Tile::kBufferBytes;
+        const std::uint32_t buffer = buffers_ + unit % Tile::kBuffers * Tile::kBufferBytes;
 #pragma unroll 1
         for (int half = 0; half < chunks_in_buffer; ++half) {
           float values[16];
@@ -160,9 +186,24 @@ class LargeEpilogue {
           scale(values, chunk + half, row_scale, row_bias);
           stage_any(values, chunk + half, block, buffer, half);
         }
-        send(chunk, block, buffer);
-        next_buffer();
+        store_any(unit++, chunk, block, buffer);
       }
+    }
+  }
+
+  __device__ __forceinline__ void store_any(int unit, int chunk, int block, std::uint32_t buffer) const {
+    const int feature = row0_ + 64 * block;
+    if (p_.y_by_map) {
+      return send(unit, buffer, token0_ + 32 * chunk, p_.swiglu ? feature / 2 : feature);
+    }
+    // With two or more, a buffer's readers have passed the next barrier before anyone writes it again.
+    sync_threads(barrier_, 128);
+    if (words()) {
+      write_words(chunk, block, buffer);
+    } else if (p_.swiglu) {
+      write_halves<64>(chunk, block, buffer);
+    } else {
+      write_halves<128>(chunk, block, buffer);
     }
   }
 
@@ -179,8 +220,8 @@ class LargeEpilogue {
     }
   }
 
-  // values = the sums of chunk index % kChunks of block index / kChunks: registers have no index, so the way there
-  // is a tree of branches.
+  // values = the sums of chunk index % kChunks of block index / kChunks: registers have no index, so the way
+  // there is a tree of branches.
   template <int kBegin, int kEnd>
   __device__ __forceinline__ void select_chunk(const Sums& sums, int index, float (&values)[16]) const {
     if constexpr (kEnd - kBegin == 1) {
@@ -224,8 +265,8 @@ class LargeEpilogue {
     }
   }
 
-  // Where lane `lane_` points for 8x8 matrices 4 half ... 4 half + 3 of the plane of a chunk: matrix q is tokens
-  // 8 (q / 2) ..., rows 8 (q % 2) ... of the warp's 16.
+  // Where lane `lane_` points for 8x8 matrices 4 half ... 4 half + 3 of the plane of a chunk: matrix q is
+  // tokens 8 (q / 2) ..., rows 8 (q % 2) ... of the warp's 16.
   __device__ __forceinline__ std::uint32_t matrix_at(std::uint32_t buffer, int half) const {
     const int matrix = lane_ / 8;
     const int token = 16 * half + 8 * (matrix / 2) + lane_ % 8;
@@ -298,8 +339,8 @@ class LargeEpilogue {
     for (int h = 0; h < 2; ++h) {
       uint4 vector = {};
       if (token < p_.m && row + 8 * h < p_.n) vector = *reinterpret_cast<const uint4*>(from + 8 * h);
-      asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(buffer +
-                                                                    staged_at<128>(lane_, 32 * warp_ + 16 * h)),
+      asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(
+                       buffer + staged_at<128>(lane_, 32 * warp_ + 16 * h)),
                    "r"(vector.x), "r"(vector.y), "r"(vector.z), "r"(vector.w)
                    : "memory");
     }
@@ -318,57 +359,61 @@ class LargeEpilogue {
     __syncwarp();
   }
 
-  __device__ __forceinline__ void next_buffer() {
-    buffer_ = buffer_ + 1 == Tile::kBuffers ? 0 : buffer_ + 1;
-  }
-
-  // After the barrier the buffer is whole and, because of the wait before it, the next one is free.
-  __device__ __forceinline__ void send(int chunk, int block, std::uint32_t buffer) const {
-    if (p_.y_by_map) {
-      fence_before_bulk_read();
-      if (thread_ == 0) wait_store_reads<Tile::kBuffers - 2>();
-    }
-    named_barrier(kBarrier + warpgroup_, 128);
-    const int token = token0_ + 32 * chunk;
-    const int feature = (row0_ + 64 * block) / (p_.swiglu ? 2 : 1);
-    if (!p_.y_by_map) return copy_out(token, feature, buffer);
-    if (thread_ == 0) {
-      store_box(&p_.y_map, feature, token, buffer);
-      if (words()) store_box(&p_.y_map, feature + 32, token, buffer + kPlaneBytes);
-      commit_stores();
+  // 64 tokens x kRowBytes / 2 features.
+  template <int kRowBytes>
+  __device__ __forceinline__ void write_halves(int chunk, int block, std::uint32_t buffer) const {
+    constexpr int kPieces = kRowBytes / 16;  // of a row
+    const int feature0 = (row0_ + 64 * block) / (128 / kRowBytes);
+#pragma unroll
+    for (int i = 0; i < 64 * kPieces / 128; ++i) {
+      const int row = i * (128 / kPieces) + thread_ / kPieces;
+      const int piece = thread_ % kPieces;
+      write_piece<std::uint16_t>(buffer + staged_at<kRowBytes>(row, 16 * piece), token0_ + 32 * chunk + row,
+                                 feature0 + 8 * piece);
     }
   }
 
-  __device__ __forceinline__ void copy_out(int token0, int feature0, std::uint32_t buffer) const {
-    const int chunk_features = p_.swiglu ? 32 : 64;
+  // 32 tokens x 64 features.
+  __device__ __forceinline__ void write_words(int chunk, int block, std::uint32_t buffer) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = i % 2 * 16 + thread_ / 8;
+      const int piece = thread_ % 8;
+      write_piece<std::uint32_t>(buffer + i / 2 * kPlaneBytes + staged_at<128>(row, 16 * piece),
+                                 token0_ + 32 * chunk + row, row0_ + 64 * block + i / 2 * 32 + 4 * piece);
+    }
+  }
+
+  // 16 bytes of y from shared memory.
+  template <class Element>
+  __device__ __forceinline__ void write_piece(std::uint32_t from, int token, int feature) const {
+    constexpr int kElements = 16 / static_cast<int>(sizeof(Element));
     const int features = p_.swiglu ? p_.n / 2 : p_.n;
-#pragma unroll 1
-    for (int i = thread_; i < (words() ? 32 : 64) * chunk_features; i += 128) {
-      const int row = i / chunk_features;
-      const int column = i % chunk_features;
-      if (token0 + row >= p_.m || feature0 + column >= features) continue;
-      const std::int64_t to = (token0 + row) * p_.y_stride + feature0 + column;
-      if (words()) {
-        float value;
-        asm volatile("ld.shared.f32 %0, [%1];"
-                     : "=f"(value)
-                     : "r"(buffer + column / 32 * kPlaneBytes + staged_at<128>(row, column % 32 * 4))
-                     : "memory");
-        static_cast<float*>(p_.y)[to] = value;
-      } else {
-        const int at = p_.swiglu ? staged_at<64>(row, 2 * column) : staged_at<128>(row, 2 * column);
-        std::uint16_t value;
-        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(buffer + at) : "memory");
-        static_cast<std::uint16_t*>(p_.y)[to] = value;
+    if (token >= p_.m || feature >= features) return;
+    uint4 piece;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(piece.x), "=r"(piece.y), "=r"(piece.z), "=r"(piece.w)
+                 : "r"(from)
+                 : "memory");
+    Element* to = static_cast<Element*>(p_.y) + token * p_.y_stride + feature;
+    if (p_.y_by_16 && feature + kElements <= features) {
+      *reinterpret_cast<uint4*>(to) = piece;
+      return;
+    }
+    const std::uint32_t words[4] = {piece.x, piece.y, piece.z, piece.w};
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      if (feature + i < features) {
+        to[i] = static_cast<Element>(words[i * sizeof(Element) / 4] >> (8 * (i * sizeof(Element) % 4)));
       }
     }
   }
 
   const LargeParams& p_;
-  const int warpgroup_, thread_, lane_, warp_;
-  const std::uint32_t buffers_, vectors_;
-  int token0_ = 0, row0_ = 0;
-  int buffer_ = 0;
+  const std::uint32_t shared_;
+  int thread_, lane_, warp_, barrier_;  // barrier_: the warpgroup's named one
+  std::uint32_t buffers_, vectors_;
+  int token0_, row0_;
 };
 
-}  // namespace grille::kernels
+}  // namespace grille::kernels::sm90

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "grille/kernels/cuda/device/barrier.cuh"
 #include "grille/kernels/cuda/device/matmul_24_large_tile.cuh"
+#include "grille/kernels/cuda/device/sm90_ptx.cuh"
 
-namespace grille::kernels {
+namespace grille::kernels::sm90 {
 
 // A block has room for one tile, in the order of the consumers' registers, and a flag a warpgroup.
 template <class Tile>
@@ -33,7 +33,7 @@ class LargePartials {
       }
     }
     __threadfence();
-    named_barrier(kBarrier + warpgroup_, 128);
+    sync_threads(kBarrier + warpgroup_, 128);
     if (threadIdx.x % 128 == 0) {
       asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag_of(static_cast<int>(blockIdx.x))), "r"(1)
                    : "memory");
@@ -45,7 +45,7 @@ class LargePartials {
     for (int helper = 1; helper <= helpers; ++helper) {
       const int from_block = static_cast<int>(blockIdx.x) + helper * kLargeClusterRows;
       if (threadIdx.x % 128 == 0) take_flag(flag_of(from_block));
-      named_barrier(kBarrier + warpgroup_, 128);
+      sync_threads(kBarrier + warpgroup_, 128);
       const uint4* from = place_of(from_block);
 #pragma unroll
       for (int block = 0; block < Tile::kBlocks; ++block) {
@@ -86,4 +86,4 @@ class LargePartials {
   const int warpgroup_;
 };
 
-}  // namespace grille::kernels
+}  // namespace grille::kernels::sm90

@@ -65,13 +65,12 @@ __device__ __forceinline__ int cluster_index() {
   return index;
 }
 
+// Relaxed: for barriers that fence_barrier_init() has made visible.
 __device__ __forceinline__ void arrive_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
-__device__ __forceinline__ void wait_cluster() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
+__device__ __forceinline__ void wait_cluster() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 
 // The same place in the shared memory of block `rank` of the cluster.
 __device__ __forceinline__ std::uint32_t map_to_rank(std::uint32_t address, int rank) {
@@ -80,21 +79,11 @@ __device__ __forceinline__ std::uint32_t map_to_rank(std::uint32_t address, int 
   return mapped;
 }
 
-// Arrival at a barrier of another block; what was written before is visible to those that wait for it with
-// wait_barrier_cluster().
+// Arrival at a barrier of another block. Of the caller's own writes to shared memory, all are in place by the
+// time another block can see this: shared memory has one copy and no cache. (The forms with .cluster scope
+// would also wait for every global access in flight, 2 to 6 us in a kernel that streams.)
 __device__ __forceinline__ void arrive_remote(std::uint32_t mapped_barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(mapped_barrier)
-               : "memory");
-}
-
-__device__ __forceinline__ void wait_barrier_cluster(std::uint32_t barrier, std::uint32_t parity) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mapped_barrier) : "memory");
 }
 
 __device__ __forceinline__ uint4 load_remote(std::uint32_t mapped_address) {
@@ -140,6 +129,55 @@ __device__ __forceinline__ void copy_tile(std::uint32_t to, const CUtensorMap* m
       : "memory");
 }
 
+__device__ __forceinline__ void copy_bulk(std::uint32_t to, const void* from, int bytes,
+                                          std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+// To the same place of every block of the cluster in `ranks` (a bit a block), completing on the same barrier
+// in each.
+__device__ __forceinline__ void copy_tile_to_ranks(std::uint32_t to, const CUtensorMap* map, int column,
+                                                   int row, std::uint32_t barrier, std::uint16_t ranks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(ranks)
+      : "memory");
+}
+
+// ---- box copies, shared -> global; what lies outside the matrix is not written
+
+__device__ __forceinline__ void store_box(const CUtensorMap* map, int column, int row, std::uint32_t from) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+               "r"(column), "r"(row), "r"(from)
+               : "memory");
+}
+
+__device__ __forceinline__ void commit_boxes() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Until at most kPending of this thread's committed stores still read shared memory.
+template <int kPending>
+__device__ __forceinline__ void wait_box_reads() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+// Orders this thread's ordinary writes to shared memory before later reads by the copy engine.
+__device__ __forceinline__ void fence_before_box_read() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// ---- single values, global -> shared
+
+// One float, not waited for; 0 where `valid` is false.
+__device__ __forceinline__ void copy_float(std::uint32_t to, const float* from, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid ? 4 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void wait_copied_floats() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
 __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -154,6 +192,14 @@ __device__ __forceinline__ void launch_dependents() {
 __device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // ---- the rest
+
+// Adds 1 and returns what was there: what the block has written before a __syncthreads in front of it is
+// visible to the other blocks that see the sum, and what they have written to this block after one.
+__device__ __forceinline__ std::uint32_t count_up(std::uint32_t* counter) {
+  std::uint32_t before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
 
 __device__ __forceinline__ void sync_threads(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");

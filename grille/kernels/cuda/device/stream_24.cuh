@@ -91,46 +91,59 @@ __device__ void produce(const Stream24Params& p, const CUtensorMap* x_map,
                         const StreamMemory<Shape>& memory) {
   const std::uint64_t first = evict_first_policy();
   const std::uint64_t last = evict_last_policy();
+  const int stage_bytes = Shape::kSlabBytes + (p.resident_x ? 0 : Shape::kXBytes);
   const auto fetch_slab = [&](int stage, int row_block, int k_tile) {
-    arrive_and_expect(memory.full(stage), Shape::kStageBytes);
+    arrive_and_expect(memory.full(stage), stage_bytes);
     const std::int64_t slab = static_cast<std::int64_t>(row_block) * p.k_tiles + k_tile;
     copy_bulk(memory.slab(stage), p.slabs + slab * Shape::kSlabBytes, Shape::kSlabBytes, memory.full(stage),
               first);
   };
-  const auto fetch_x = [&](int stage, int k_tile) {
-    copy_tile(memory.x(stage), x_map, k_tile * 128, p.token_begin, memory.full(stage), last);
+  const auto fetch_x = [&](int slot, int k_tile, std::uint32_t barrier) {
+    copy_tile(memory.x(slot), x_map, k_tile * 128, p.token_begin, barrier, last);
   };
   Slabs slabs{Schedule(p)};
-  Slabs behind{Schedule(p)};
   int row_block, k_tile, fetched = 0;
   while (fetched < p.stages && slabs.next(row_block, k_tile)) fetch_slab(fetched++, row_block, k_tile);
   wait_for_previous();
-  for (int stage = 0; stage < fetched; ++stage) {
-    behind.next(row_block, k_tile);
-    fetch_x(stage, k_tile);
+  if (p.resident_x) {
+    Segment any;
+    Schedule(p).next(any);
+    for (int slot = 0; slot < any.last - any.first; ++slot) {
+      arrive_and_expect(memory.x_full(slot), Shape::kXBytes);
+      fetch_x(slot, any.first + slot, memory.x_full(slot));
+    }
+  } else {
+    Slabs behind{Schedule(p)};
+    for (int stage = 0; stage < fetched; ++stage) {
+      behind.next(row_block, k_tile);
+      fetch_x(stage, k_tile, memory.full(stage));
+    }
   }
   RingPosition ring;
   while (slabs.next(row_block, k_tile)) {
     wait_barrier(memory.empty(ring.stage), ring.parity);
     fetch_slab(ring.stage, row_block, k_tile);
-    fetch_x(ring.stage, k_tile);
+    if (!p.resident_x) fetch_x(ring.stage, k_tile, memory.full(ring.stage));
     ring.advance(p.stages);
   }
 }
 
-// Multiplies kCount stages and releases them. `sum` is not read if `accumulate` is 0.
+// Multiplies kCount stages and releases them; `slot` is where resident x of the first is. `sum` is not read
+// if `accumulate` is 0.
 template <typename Shape, int kCount, typename Accumulator>
 __device__ __forceinline__ void multiply(const Stream24Params& p, const StreamMemory<Shape>& memory,
-                                         RingPosition& ring, int accumulate,
+                                         RingPosition& ring, int slot, int accumulate,
                                          Accumulator (&sum)[Shape::kTokens / 2]) {
   using Wgmma = SparseWgmma<Shape::kType, Shape::kTokens>;
   const int group = static_cast<int>(threadIdx.x) / 128;
-  std::uint32_t slab[kCount], metadata[kCount][2];
+  std::uint32_t slab[kCount], x[kCount], metadata[kCount][2];
   RingPosition next = ring;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     slab[i] = memory.slab(next.stage);
+    x[i] = memory.x(p.resident_x ? slot + i : next.stage);
     wait_barrier(memory.full(next.stage), next.parity);
+    if (p.resident_x) wait_barrier(memory.x_full(slot + i), 0);
     const std::uint32_t words = slab[i] + formats::kSm90SlabValueBytes + threadIdx.x * (4 * Shape::kWords);
     if constexpr (Shape::kWords == 2) {
       const uint2 pair = load_shared_pair(words);
@@ -146,7 +159,7 @@ __device__ __forceinline__ void multiply(const Stream24Params& p, const StreamMe
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     const std::uint64_t a = operand_descriptor<64>(slab[i] + group * 4096);
-    const std::uint64_t b = operand_descriptor<128>(slab[i] + Shape::kSlabBytes);
+    const std::uint64_t b = operand_descriptor<128>(x[i]);
     Wgmma::template mma<0>(sum, a, b, metadata[i][0], i == 0 ? accumulate : 1);
     Wgmma::template mma<Shape::kWords == 1 ? 1 : 0>(sum, a + 2, b + 4, metadata[i][1], 1);
   }
@@ -160,31 +173,34 @@ __device__ __forceinline__ void multiply(const Stream24Params& p, const StreamMe
   }
 }
 
-// This block's `left` k-tiles of a segment.
+// This block's `count` k-tiles of a segment.
 template <typename Shape, typename Accumulator>
 __device__ __forceinline__ void multiply_segment(const Stream24Params& p, const StreamMemory<Shape>& memory,
-                                                 RingPosition& ring, int left,
+                                                 RingPosition& ring, int count,
                                                  Accumulator (&total)[Shape::kTokens / 2]) {
 #pragma unroll
   for (int i = 0; i < Shape::kTokens / 2; ++i) total[i] = 0;
+  int slot = 0;
   if constexpr (Shape::kPromote) {
     Accumulator sum[Shape::kTokens / 2];
     const auto promote = [&] {
 #pragma unroll
       for (int i = 0; i < Shape::kTokens / 2; ++i) total[i] += sum[i];
     };
-    for (; left >= Shape::kBatch; left -= Shape::kBatch) {
-      multiply<Shape, Shape::kBatch>(p, memory, ring, 0, sum);
+#pragma unroll 1
+    for (; slot + Shape::kBatch <= count; slot += Shape::kBatch) {
+      multiply<Shape, Shape::kBatch>(p, memory, ring, slot, 0, sum);
       promote();
     }
-    if (Shape::kBatch > 1 && left > 0) {
-      multiply<Shape, 1>(p, memory, ring, 0, sum);
+    if (Shape::kBatch > 1 && slot < count) {
+      multiply<Shape, 1>(p, memory, ring, slot, 0, sum);
       promote();
     }
   } else {
-    for (; left >= Shape::kBatch; left -= Shape::kBatch)
-      multiply<Shape, Shape::kBatch>(p, memory, ring, 1, total);
-    if (Shape::kBatch > 1 && left > 0) multiply<Shape, 1>(p, memory, ring, 1, total);
+#pragma unroll 1
+    for (; slot + Shape::kBatch <= count; slot += Shape::kBatch)
+      multiply<Shape, Shape::kBatch>(p, memory, ring, slot, 1, total);
+    if (Shape::kBatch > 1 && slot < count) multiply<Shape, 1>(p, memory, ring, slot, 1, total);
   }
 }
 
@@ -211,7 +227,7 @@ __device__ void consume(const Stream24Params& p, const StreamMemory<Shape>& memo
 }
 
 template <typename Shape>
-__global__ void __launch_bounds__(kStreamThreads, Shape::kBlocksPerMultiprocessor)
+__global__ void __launch_bounds__(kStreamThreads, 2)
     stream_24_kernel(const __grid_constant__ CUtensorMap x_map, const __grid_constant__ Stream24Params p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ std::uint8_t dynamic_memory[];
@@ -222,6 +238,7 @@ __global__ void __launch_bounds__(kStreamThreads, Shape::kBlocksPerMultiprocesso
       init_barrier(memory.full(i), 1);
       init_barrier(memory.empty(i), kConsumers / 32);
     }
+    for (int i = 0; i < (p.resident_x ? p.x_slots : 0); ++i) init_barrier(memory.x_full(i), 1);
     init_barrier(memory.ready(), kConsumers / 32 * cluster_size());
     init_barrier(memory.released(), kConsumers / 32 * cluster_size());
     fence_barrier_init();

@@ -122,7 +122,7 @@ class Exchange {
       __syncwarp();
       arrive_at_all(memory_.ready());
       const Share share(p, row_block);
-      wait_barrier_cluster(memory_.ready(), passes_ & 1);
+      wait_barrier(memory_.ready(), passes_ & 1);
       const int tokens = min(kExchange, p.tokens - begin);
       for (int i = static_cast<int>(threadIdx.x); i < tokens << share.shift; i += kConsumers) {
         const int token = i >> share.shift;
@@ -145,7 +145,7 @@ class Exchange {
 
  private:
   __device__ void wait_released() {
-    if (passes_ > 0) wait_barrier_cluster(memory_.released(), (passes_ - 1) & 1);
+    if (passes_ > 0) wait_barrier(memory_.released(), (passes_ - 1) & 1);
   }
 
   __device__ void write(const Accumulator (&total)[kTokens / 2], int begin) {
@@ -174,19 +174,25 @@ class Exchange {
   __device__ Quad<Accumulator> add_up(const Share& share, int token) {
     const std::uint32_t place =
         memory_.exchange() + static_cast<std::uint32_t>(token * kStride + share.row) * 4;
-    Quad<Accumulator> part[kStreamMaxCluster];
+    Quad<Accumulator> sum;
 #pragma unroll
-    for (int r = 0; r < kStreamMaxCluster; ++r) {
-      if (r < share.ranks) part[r].bits = load_remote(map_to_rank(place, r));
-    }
+    for (int i = 0; i < 4; ++i) sum.value[i] = 0;
 #pragma unroll
-    for (int r = 1; r < kStreamMaxCluster; ++r) {
-      if (r < share.ranks) {
+    for (int first = 0; first < kStreamMaxCluster; first += 4) {
+      if (first >= share.ranks) break;
+      Quad<Accumulator> part[4];  // in flight together
 #pragma unroll
-        for (int i = 0; i < 4; ++i) part[0].value[i] += part[r].value[i];
+      for (int r = 0; r < 4; ++r) {
+        part[r].bits = {};
+        if (first + r < share.ranks) part[r].bits = load_remote(map_to_rank(place, first + r));
+      }
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum.value[i] += part[r].value[i];
       }
     }
-    return part[0];
+    return sum;
   }
 
   static __device__ uint4* partial(const Stream24Params& p, const Share& share, int slot, int token) {
@@ -201,12 +207,10 @@ class Exchange {
     const int first = stream_24_cluster_of(slabs, p.clusters, first_slab);
     const int last = stream_24_cluster_of(slabs, p.clusters, first_slab + p.k_tiles - 1);
     std::uint32_t* counter = p.counters + first * cluster_size() + cluster_rank();
-    __threadfence();
     sync_threads(1, kConsumers);
-    if (threadIdx.x == 0) store_shared(memory_.scratch(), atomicAdd(counter, 1u));
+    if (threadIdx.x == 0) store_shared(memory_.scratch(), count_up(counter));
     sync_threads(1, kConsumers);
     if (load_shared(memory_.scratch()) != static_cast<std::uint32_t>(last - first)) return;
-    __threadfence();
     if (threadIdx.x == 0) *counter = 0;
     const Share share(p, row_block);
     for (int i = static_cast<int>(threadIdx.x); i < p.tokens << share.shift; i += kConsumers) {

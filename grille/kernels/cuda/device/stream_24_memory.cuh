@@ -16,15 +16,16 @@ struct StreamShape {
   static constexpr formats::TwoFourSm90Layout kLayout{128, 128, kElementBytes};
   static constexpr int kSlabBytes = static_cast<int>(kLayout.slab_bytes());
   static constexpr int kWords = kLayout.metadata_words();
-  static constexpr int kStageBytes = stream_24_stage_bytes(kTokens, kElementBytes);
-  static_assert(kSlabBytes % 1024 == 0 && kStageBytes % 1024 == 0, "operands are 1024-byte aligned");
+  static constexpr int kXBytes = kTokens * 128;
+  static_assert(kSlabBytes % 1024 == 0 && kXBytes % 1024 == 0, "operands are 1024-byte aligned");
   // The tensor cores add up float8 products with fewer bits than fp32, so sums of a few k-tiles are promoted.
-  static constexpr bool kPromote = kType == Sm90Type::kFloat8E4M3;
+  // With more tokens there are no registers for that, and a block's share of k is one sum.
+  static constexpr bool kPromote = kType == Sm90Type::kFloat8E4M3 && kTokens <= 32;
   // Stages between two waits for the tensor cores, 1 or 2.
   static constexpr int kBatch = kTokens <= 32 ? 2 : 1;
   // Tokens that go through the exchange at a time.
   static constexpr int kExchange = kTokens < kStreamExchangeTokens ? kTokens : kStreamExchangeTokens;
-  static constexpr int kBlocksPerMultiprocessor = kPromote && kTokens == 128 ? 1 : 2;
+
   using Accumulator = std::conditional_t<kType == Sm90Type::kInt8, int, float>;
 };
 
@@ -37,11 +38,14 @@ class StreamMemory {
       : p_(p), base_((shared_address(dynamic) + 1023) & ~1023u) {}
 
   __device__ std::uint32_t slab(int stage) const {
-    return base_ + static_cast<std::uint32_t>(stage * Shape::kStageBytes);
+    return base_ + static_cast<std::uint32_t>(stage * Shape::kSlabBytes);
   }
-  __device__ std::uint32_t x(int stage) const { return slab(stage) + Shape::kSlabBytes; }
+  // The k-tiles of x: one a stage, or all that the block needs.
+  __device__ std::uint32_t x(int slot) const {
+    return slab(p_.stages) + static_cast<std::uint32_t>(slot * Shape::kXBytes);
+  }
   // [kExchange tokens][kStreamExchangeStride]
-  __device__ std::uint32_t exchange() const { return slab(p_.stages); }
+  __device__ std::uint32_t exchange() const { return x(p_.x_slots); }
   __device__ std::uint32_t token_scales() const {
     return exchange() + stream_24_exchange_bytes(Shape::kTokens);
   }
@@ -54,6 +58,9 @@ class StreamMemory {
   __device__ std::uint32_t ready() const { return full(2 * p_.stages); }
   __device__ std::uint32_t released() const { return full(2 * p_.stages + 1); }
   __device__ std::uint32_t scratch() const { return full(2 * p_.stages + 2); }
+  __device__ std::uint32_t x_full(int slot) const {
+    return full(2 * p_.stages + 3 + slot);
+  }  // resident x only
 
  private:
   const Stream24Params& p_;

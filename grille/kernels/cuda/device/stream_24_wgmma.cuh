@@ -61,12 +61,22 @@ struct SparseWgmma;
   GRILLE_REGISTERS_64 \
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
   ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define GRILLE_REGISTERS_192 \
+  GRILLE_REGISTERS_128 \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
+  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define GRILLE_REGISTERS_256 \
+  GRILLE_REGISTERS_192 \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
+  ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define GRILLE_FOUR(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
 #define GRILLE_OPERANDS_8(c) GRILLE_FOUR(c, 0)
 #define GRILLE_OPERANDS_16(c) GRILLE_OPERANDS_8(c), GRILLE_FOUR(c, 4)
 #define GRILLE_OPERANDS_32(c) GRILLE_OPERANDS_16(c), GRILLE_FOUR(c, 8), GRILLE_FOUR(c, 12)
 #define GRILLE_OPERANDS_64(c) GRILLE_OPERANDS_32(c), GRILLE_FOUR(c, 16), GRILLE_FOUR(c, 20), GRILLE_FOUR(c, 24), GRILLE_FOUR(c, 28)
 #define GRILLE_OPERANDS_128(c) GRILLE_OPERANDS_64(c), GRILLE_FOUR(c, 32), GRILLE_FOUR(c, 36), GRILLE_FOUR(c, 40), GRILLE_FOUR(c, 44), GRILLE_FOUR(c, 48), GRILLE_FOUR(c, 52), GRILLE_FOUR(c, 56), GRILLE_FOUR(c, 60)
+#define GRILLE_OPERANDS_192(c) GRILLE_OPERANDS_128(c), GRILLE_FOUR(c, 64), GRILLE_FOUR(c, 68), GRILLE_FOUR(c, 72), GRILLE_FOUR(c, 76), GRILLE_FOUR(c, 80), GRILLE_FOUR(c, 84), GRILLE_FOUR(c, 88), GRILLE_FOUR(c, 92)
+#define GRILLE_OPERANDS_256(c) GRILLE_OPERANDS_192(c), GRILLE_FOUR(c, 96), GRILLE_FOUR(c, 100), GRILLE_FOUR(c, 104), GRILLE_FOUR(c, 108), GRILLE_FOUR(c, 112), GRILLE_FOUR(c, 116), GRILLE_FOUR(c, 120), GRILLE_FOUR(c, 124)
 
 // a ... p: the numbers of the operands behind the accumulators.
 #define GRILLE_SPARSE_WGMMA(type, accumulator, constraint, columns, shape_and_types, flags, a, b, e, s, p)            \
@@ -88,7 +98,9 @@ struct SparseWgmma;
   GRILLE_SPARSE_WGMMA(type, accumulator, constraint, 16, shape_and_types, flags, 8, 9, 10, 11, 12);                  \
   GRILLE_SPARSE_WGMMA(type, accumulator, constraint, 32, shape_and_types, flags, 16, 17, 18, 19, 20);                \
   GRILLE_SPARSE_WGMMA(type, accumulator, constraint, 64, shape_and_types, flags, 32, 33, 34, 35, 36);                \
-  GRILLE_SPARSE_WGMMA(type, accumulator, constraint, 128, shape_and_types, flags, 64, 65, 66, 67, 68)
+  GRILLE_SPARSE_WGMMA(type, accumulator, constraint, 128, shape_and_types, flags, 64, 65, 66, 67, 68);                \
+  GRILLE_SPARSE_WGMMA(type, accumulator, constraint, 192, shape_and_types, flags, 96, 97, 98, 99, 100);               \
+  GRILLE_SPARSE_WGMMA(type, accumulator, constraint, 256, shape_and_types, flags, 128, 129, 130, 131, 132)
 
 GRILLE_SPARSE_WGMMA_OF(Sm90Type::kBFloat16, float, "+f", "k32.f32.bf16.bf16", ", 1, 1, 0, 0");
 GRILLE_SPARSE_WGMMA_OF(Sm90Type::kFloat16, float, "+f", "k32.f32.f16.f16", ", 1, 1, 0, 0");
@@ -103,11 +115,15 @@ GRILLE_SPARSE_WGMMA_OF(Sm90Type::kInt8, int, "+r", "k64.s32.s8.s8", "");
 #undef GRILLE_OPERANDS_32
 #undef GRILLE_OPERANDS_64
 #undef GRILLE_OPERANDS_128
+#undef GRILLE_OPERANDS_192
+#undef GRILLE_OPERANDS_256
 #undef GRILLE_FOUR
 #undef GRILLE_REGISTERS_8
 #undef GRILLE_REGISTERS_16
 #undef GRILLE_REGISTERS_32
 #undef GRILLE_REGISTERS_64
 #undef GRILLE_REGISTERS_128
+#undef GRILLE_REGISTERS_192
+#undef GRILLE_REGISTERS_256
 
 }  // namespace grille::kernels::sm90
