@@ -1,5 +1,6 @@
 #include "cli/progress_bar.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -9,7 +10,7 @@ namespace grille::cli {
 namespace {
 
 std::string duration(double seconds) {
-  const auto whole = static_cast<long long>(seconds + 0.5);
+  const long long whole = std::llround(seconds);
   if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }

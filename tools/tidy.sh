@@ -3,7 +3,7 @@
 #   tools/tidy.sh --all                 every source
 #   tools/tidy.sh --changed [SECONDS]   those that differ from the base, for at most so long; says what it left
 # The base is $GRILLE_TIDY_BASE, else where this branch left origin/main, else the commit before HEAD.
-# Vector code (kernels/cpu) and CPU detection are left out: clang 14 and gcc differ there.
+# Vector code (kernels/cpu, bench/read_bandwidth) and CPU detection are left out: clang 14 and gcc differ there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ if [ -z "$program" ]; then
   echo "tidy: clang-tidy is needed: run tools/setup.sh" >&2
   exit 2
 fi
-sources() { grep -E '^(grille|cli|bench)/.*\.cc$' | grep -vE '^grille/(kernels/(cpu|cuda)/|base/cpu_features)' || true; }
+sources() { grep -E '^(grille|cli|bench)/.*\.cc$' | grep -vE '^grille/(kernels/(cpu|cuda)/|base/cpu_features)|^bench/read_bandwidth' || true; }
 
 if [ "${1:-}" = --changed ]; then
   seconds=${2:-600}

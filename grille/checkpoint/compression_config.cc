@@ -73,7 +73,7 @@ class Reader {
 
   // A format's name; the closed list is checked here.
   std::string format(std::string_view otherwise) const {
-    const std::string name = text("format", otherwise);
+    std::string name = text("format", otherwise);
     for (const std::string_view known : kFormats) {
       if (known == name) return name;
     }
@@ -190,10 +190,15 @@ json quantization_arguments(std::string_view strategy, bool dynamic) {
 
 const Fp8Group* CompressionConfig::fp8_group(const std::string& module, const std::string& class_name) const {
   if (fp8_ignore.matches(module, class_name)) return nullptr;
+  const Fp8Group* best = nullptr;
+  ModuleTargets::Match best_match = ModuleTargets::Match::kNone;
   for (const Fp8Group& group : fp8_groups) {
-    if (group.targets.matches(module, class_name)) return &group;
+    const ModuleTargets::Match match = group.targets.match(module, class_name);
+    if (match <= best_match) continue;
+    best = &group;
+    best_match = match;
   }
-  return nullptr;
+  return best;
 }
 
 bool CompressionConfig::is_two_four(const std::string& module, const std::string& class_name) const {

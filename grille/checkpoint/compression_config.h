@@ -38,7 +38,8 @@ struct CompressionConfig {
 
   // Nothing is compressed: to_json() is not to be written.
   bool empty() const { return fp8_groups.empty() && !two_four; }
-  // The first group that claims a module, or null.
+  // The group that claims a module most specifically (by its name, by a pattern, by its class, as
+  // compressed-tensors' match_targets orders them; the first of equals), or null.
   const Fp8Group* fp8_group(const std::string& module, const std::string& class_name = "Linear") const;
   bool is_two_four(const std::string& module, const std::string& class_name = "Linear") const;
 };

@@ -121,5 +121,20 @@ TEST(CompressionConfig, NamesWhatItCannotRead) {
                   "'int-quantized' without config_groups");
 }
 
+TEST(CompressionConfig, TheMostSpecificTargetClaimsAModule) {
+  CompressionConfig config;
+  const auto add = [&](const char* name, std::vector<std::string> targets) {
+    config.fp8_groups.push_back({name, ModuleTargets(std::move(targets)), Fp8Group::Scale::kChannel, true});
+  };
+  add("by class", {"Linear"});
+  add("by pattern", {"re:.*head"});
+  add("by name", {"lm_head"});
+  add("too late", {"lm_head", "re:.*head", "Linear"});
+  EXPECT_EQ(config.fp8_group("lm_head")->name, "by name");
+  EXPECT_EQ(config.fp8_group("other_head")->name, "by pattern");
+  EXPECT_EQ(config.fp8_group("model.layers.0.mlp.up_proj")->name, "by class");
+  EXPECT_EQ(config.fp8_group("model.embed_tokens", "Embedding"), nullptr);
+}
+
 }  // namespace
 }  // namespace grille::checkpoint

@@ -26,10 +26,12 @@ ModuleTargets::ModuleTargets(std::vector<std::string> targets) : list_(std::move
   }
 }
 
-bool ModuleTargets::matches(const std::string& module, const std::string& class_name) const {
-  return names_.contains(module) || names_.contains(class_name) ||
-         std::any_of(patterns_.begin(), patterns_.end(),
-                     [&](const NamePattern& p) { return p.matches(module); });
+ModuleTargets::Match ModuleTargets::match(const std::string& module, const std::string& class_name) const {
+  if (names_.contains(module)) return Match::kName;
+  const bool by_pattern = std::any_of(patterns_.begin(), patterns_.end(),
+                                      [&](const NamePattern& p) { return p.matches(module); });
+  if (by_pattern) return Match::kPattern;
+  return names_.contains(class_name) ? Match::kClass : Match::kNone;
 }
 
 }  // namespace grille::checkpoint

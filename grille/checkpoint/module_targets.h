@@ -14,12 +14,18 @@ namespace grille::checkpoint {
 // regular expression (see NamePattern).
 class ModuleTargets {
  public:
+  // How a list claims a module, least specific first.
+  enum class Match { kNone, kClass, kPattern, kName };
+
   ModuleTargets() = default;
   // Throws what NamePattern throws, and Error{kInvalidArgument} for a list that is out of all proportion.
   explicit ModuleTargets(std::vector<std::string> targets);
 
   const std::vector<std::string>& list() const { return list_; }
-  bool matches(const std::string& module, const std::string& class_name) const;
+  Match match(const std::string& module, const std::string& class_name) const;
+  bool matches(const std::string& module, const std::string& class_name) const {
+    return match(module, class_name) != Match::kNone;
+  }
 
  private:
   std::vector<std::string> list_;

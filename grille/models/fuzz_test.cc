@@ -62,7 +62,7 @@ TEST(FuzzModel, AnyConfigurationGivesAnErrorOrAModel) {
         R"({"model_type":"mistral","vocab_size":4,"hidden_size":2,"intermediate_size":2,"num_hidden_layers":1,)"
         R"("num_attention_heads":1,"sliding_window":4,"tie_word_embeddings":true,"quantization_config":null})"},
        std::move(words),
-       /*cost=*/10},  // a file is written, two are opened
+       /*cost=*/4},  // a file is written, two are opened
       [&](const std::string& text) {
         folder.write("config.json", text);
         const ModelFiles files = open_model(folder.path().string());
@@ -87,7 +87,7 @@ std::string gguf_model(const std::string& architecture, const std::string& token
                                                           {".attention.head_count_kv", 4},
                                                           {".rope.dimension_count", 4}})
     file.key(architecture + key, Type::kUInt32).number(value);
-  file.key(architecture + ".rope.freq_base", Type::kFloat32).number(500000.0f);
+  file.key(architecture + ".rope.freq_base", Type::kFloat32).number(5e8f);
   file.key("tokenizer.ggml.model", Type::kString).string(tokenizer);
   file.key("tokenizer.ggml.pre", Type::kString).string(gpt2 ? "smollm" : "default");
   file.array("tokenizer.ggml.tokens", Type::kString, 5)
@@ -111,7 +111,7 @@ std::string gguf_model(const std::string& architecture, const std::string& token
   file.tensor("blk.0.attn_q.weight", {4, 32}, 0, 640);
   if (llama3) file.tensor("rope_freqs.weight", {2}, 0, 640 + 512);
   std::string data(640 + 512, '\1');
-  if (llama3) {  // Llama 3's divisors for a head of 4: the second frequency is divided by 8
+  if (llama3) {  // Llama 3's divisors for a head of 4: at this base the second frequency is divided by 8
     const float divisors[2] = {1.0f, 8.0f};
     data.append(reinterpret_cast<const char*>(divisors), sizeof divisors);
   }

@@ -72,7 +72,7 @@ TEST(Rotary, Llama3ScalingHasThreeRegions) {
     }
   }
   EXPECT_EQ(unchanged, 29);  // 500000^(i/64) * 2 pi < 2048: i < 28.2
-  EXPECT_EQ(divided, 28);    // above 8192: i > 35.0
+  EXPECT_EQ(divided, 29);    // above 8192: i > 34.98
 }
 
 TEST(Rotary, TableHoldsTheAnglesOfThePositionsAsked) {
