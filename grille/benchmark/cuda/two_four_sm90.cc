@@ -32,7 +32,12 @@ class TwoFourSm90Contender final : public Contender {
   const std::vector<std::string>& prepare(std::int64_t m) override {
     Ready& ready = ready_[m];
     if (ready.names.empty()) {
-      const kernels::Matmul24Sm90Problem problem{m, layout_.rows, layout_.cols, info().dtype, true};
+      kernels::Matmul24Sm90Problem problem;
+      problem.m = m;
+      problem.n = layout_.rows;
+      problem.k = layout_.cols;
+      problem.dtype = info().dtype;
+      problem.fast_accumulation = fast_accumulation();
       const kernels::Matmul24Sm90Plan plan = kernels::plan_matmul_24_sm90(problem, caps_);
       ready.workspace = DeviceMemory(kernels::matmul_24_sm90_workspace(problem, plan));
       check_cuda(cudaMemset(ready.workspace.data(), 0, kernels::kMatmul24CounterBytes), "cudaMemset");
@@ -52,6 +57,7 @@ class TwoFourSm90Contender final : public Contender {
     args.y = p.y;
     args.workspace = ready.workspace.data();
     args.workspace_bytes = ready.workspace.bytes();
+    args.fast_accumulation = fast_accumulation();
     args.overlap_previous = true;
     args.stream = {stream_.device, stream};
     kernels::matmul_24_sm90(args);
@@ -68,6 +74,9 @@ class TwoFourSm90Contender final : public Contender {
     DeviceMemory workspace;
     std::vector<std::string> names;
   };
+
+  // What cuBLASLt's FP8 is measured with.
+  bool fast_accumulation() const { return info().dtype == DType::kFloat8E4M3; }
 
   // Dense -> canonical -> slabs, on the device.
   DeviceMemory packed(int copy) {
