@@ -11,6 +11,7 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
@@ -54,17 +55,24 @@ void install_signal_handlers() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-void add_common_options(CLI::App& command, CommonOptions& options) {
-  const std::string group = "Common options";
-  command.add_option("--device", options.device, "cpu (CUDA comes to this command in a later version)")
-      ->option_text("DEVICE")
-      ->group(group);
+void add_cpu_options(CLI::App& command, CommonOptions& options, const std::string& group) {
   command.add_option("--dtype", options.dtype, "Compute in auto (the model's), float32, bfloat16 or float16")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
       ->group(group);
   command.add_option("--threads", options.threads, "CPU threads; 0: every core")
       ->check(CLI::Range(0, 1024))
       ->group(group);
+}
+
+void add_common_options(CLI::App& command, CommonOptions& options, RunsOn runs_on) {
+  const std::string group = "Common options";
+  const bool on_cpu = runs_on == RunsOn::kCpu;
+  command
+      .add_option("--device", options.device,
+                  on_cpu ? "cpu (CUDA comes to this command in a later version)" : "cuda or cuda:N")
+      ->option_text("DEVICE")
+      ->group(group);
+  if (on_cpu) add_cpu_options(command, options, group);
   command.add_option("--seed", options.seed, "Random seed")->group(group)->capture_default_str();
   command.add_flag("--json", options.json, "Print one JSON object to stdout and nothing else")->group(group);
   command.add_flag("--quiet", options.quiet, "No progress and no log")->group(group);
@@ -86,8 +94,10 @@ void check_device(const std::string& command, const std::string& device) {
        device, command);
 }
 
-nlohmann::json run_body(const std::string& name, const CommonOptions& options, const CommandBody& body) {
-  check_device(name, options.device);
+nlohmann::json run_body(const std::string& name, const CommonOptions& options, const CommandBody& body,
+                        RunsOn runs_on) {
+  const bool on_cpu = runs_on == RunsOn::kCpu;
+  if (on_cpu) check_device(name, options.device);
   if (options.threads > 0) {
     set_num_threads(options.threads);
     at::set_num_threads(options.threads);
@@ -105,11 +115,12 @@ nlohmann::json run_body(const std::string& name, const CommonOptions& options, c
   nlohmann::json result = body({options, progress, typed_command});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const std::int64_t peak = peak_host_bytes();
+  const std::string device = on_cpu ? "cpu" : options.device == "auto" ? "cuda" : options.device;
   // At the end: an error is one line on stderr and nothing else.
-  spdlog::info("on the CPU, {} threads: {:.1f} s, peak memory {} MB", num_threads(), seconds,
-               peak / 1'000'000);
+  const std::string where = on_cpu ? fmt::format("the CPU, {} threads", num_threads()) : device;
+  spdlog::info("on {}: {:.1f} s, peak memory {} MB", where, seconds, peak / 1'000'000);
   result["seconds"] = seconds;
-  result["device"] = "cpu";
+  result["device"] = device;
   result["peak_host_bytes"] = peak;
   result["version"] = GRILLE_VERSION;
   return result;
@@ -156,13 +167,13 @@ std::optional<DType> CommonOptions::compute_dtype() const {
 }
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
-                      const std::string& example, CommandBody body) {
+                      const std::string& example, CommandBody body, RunsOn runs_on) {
   CLI::App* command = app.add_subcommand(name, description);
   command->footer("Example:\n  " + example + "\n");
   auto options = std::make_shared<CommonOptions>();
-  add_common_options(*command, *options);
-  command->callback([name, options, body = std::move(body)] {
-    const nlohmann::json result = run_body(name, *options, body);
+  add_common_options(*command, *options, runs_on);
+  command->callback([name, options, body = std::move(body), runs_on] {
+    const nlohmann::json result = run_body(name, *options, body, runs_on);
     if (options->json) std::cout << result.dump() << "\n";
     flush_stdout();
   });
@@ -177,7 +188,8 @@ int run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", GRILLE_VERSION);
   app.require_subcommand(1);
   app.footer("'grille COMMAND --help' explains a command.");
-  for (const auto add : {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat})
+  for (const auto add :
+       {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat, add_bench})
     add(app);
   try {
     check_command(

@@ -36,16 +36,20 @@ struct CommandContext {
 
 using CommandBody = std::function<nlohmann::json(const CommandContext&)>;
 
+// kCuda: the command checks --device itself, and has no --dtype and no --threads.
+enum class RunsOn : std::uint8_t { kCpu, kCuda };
+
 // Registers `name` with the common options on `app`. `body` runs after parsing; what it returns is
 // completed with `seconds`, `device` and `version` and printed for --json.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
-                      const std::string& example, CommandBody body);
+                      const std::string& example, CommandBody body, RunsOn runs_on = RunsOn::kCpu);
 
 // Runs what was parsed. Returns the exit status: 0 done, 2 the user's mistake or a full disk, 1 our fault,
 // 130 interrupted.
 int run_command_line(int argc, char** argv);
 
 // Each registers itself.
+void add_bench(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_prune(CLI::App& app);
 void add_quantize(CLI::App& app);

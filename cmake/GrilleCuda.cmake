@@ -59,6 +59,20 @@ mark_as_advanced(GRILLE_CUDA_INCLUDE)
 add_library(grille_cudart SHARED IMPORTED GLOBAL)
 set_target_properties(grille_cudart PROPERTIES IMPORTED_LOCATION ${GRILLE_CUDART_FILE})
 target_include_directories(grille_cudart SYSTEM INTERFACE ${GRILLE_CUDA_INCLUDE})
+
+# Headers of the libraries that `grille bench linear` compares with; the libraries themselves are looked for
+# when the command runs.
+file(GLOB wheel_cusparselt ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cusparselt/include)
+find_path(GRILLE_CUBLASLT_INCLUDE cublasLt.h HINTS ${GRILLE_CUDA_INCLUDE})
+find_path(GRILLE_CUSPARSELT_INCLUDE cusparseLt.h
+  HINTS ${GRILLE_CUDA_INCLUDE} ${GRILLE_TORCH_DIR}/../nvidia/cusparselt/include ${wheel_cusparselt})
+mark_as_advanced(GRILLE_CUBLASLT_INCLUDE GRILLE_CUSPARSELT_INCLUDE)
+foreach(header cublasLt cusparseLt)
+  string(TOUPPER ${header} upper)
+  if(NOT GRILLE_${upper}_INCLUDE)
+    message(STATUS "CUDA: no ${header}.h, so 'grille bench linear' will not compare with that library")
+  endif()
+endforeach()
 set(GRILLE_HAS_CUDA ON)
 list(JOIN CMAKE_CUDA_ARCHITECTURES " " architectures)
 message(STATUS "CUDA: nvcc ${CMAKE_CUDA_COMPILER_VERSION} for sm_ ${architectures} (${CMAKE_CUDA_COMPILER})")

@@ -6,7 +6,7 @@ endif()
 option(GRILLE_BUILD_TESTS "Build the test binaries" ON)
 option(GRILLE_BUILD_BENCHMARKS "Build the benchmarks" ON)
 option(GRILLE_WERROR "Treat warnings as errors" ON)
-option(GRILLE_KERNELS_ONLY "Build only grille/base, formats and kernels: no torch, no CLI" OFF)
+option(GRILLE_KERNELS_ONLY "Build only grille/base, formats, kernels and benchmark: no torch, no CLI" OFF)
 set(GRILLE_CUDA "AUTO" CACHE STRING "Compile the CUDA kernels: AUTO (if nvcc is found), ON, OFF")
 # The asan preset names the undefined-behaviour checks that it wants: `undefined` whole, with its check of every
 # pointer, makes g++ five times slower.

@@ -58,6 +58,18 @@ def test_usage_errors(model, tmp_path):
     refused("generate", model, "--prompt", "", contains="no tokens")
     refused("eval", "perplexity", model, contains="--text")
     refused("generate", model, "--prompt", "x", "--device", "cuda", contains=["--device cuda", "no CUDA path"])
+
+
+def test_bench_linear_refuses_what_it_cannot_measure():
+    refused("bench", "linear", "--model", "gpt-2", contains=["--model gpt-2", "llama-3-8b"])
+    refused("bench", "linear", "--shapes", "4096x17", contains="multiples of 16")
+    refused("bench", "linear", "--shapes", "64x64", "--model", "llama-3-8b", contains="--model")
+    refused("bench", "linear", "--m", "0", contains="--m")
+    refused("bench", "linear", "--formats", "3:4-fp8", contains=["--formats", "2:4-fp8"])
+    refused("bench", "linear", "--baselines", "mkl", contains=["--baselines", "cusparselt-fp8"])
+    refused("bench", "linear", "--device", "cpu", contains="bench_linear")
+    refused("bench", "linear", "--device", "cuda:x", contains="--device cuda:x")
+    refused("bench", "linear", "--dtype", "float16", contains="--dtype")
     refused("generate", model, "--prompt", "x", "--device", "tpu", contains="--device tpu")
     refused("prune", model, "-o", tmp_path / "o", "--pattern", "4:2", "--method", "magnitude", contains="--pattern 4:2")
     refused("prune", model, "-o", tmp_path / "o", "--sparsity", "0.7", "--method", "magnitude", contains="--sparsity")

@@ -2,8 +2,8 @@
 """Checks the layers of the code: who may include whom.
 
 A folder may include only folders in rows above its own. On top of that: no include cycle between files,
-no torch above the line and in grille/text, no CUDA outside grille/kernels/cuda (c10/cuda and ATen/cuda
-are allowed in a few folders), and no folder without a row. The DEPS of every grille_folder() obey the
+no torch above the line and in grille/text and grille/benchmark, no CUDA outside grille/kernels/cuda and
+grille/benchmark/cuda (c10/cuda and ATen/cuda are allowed in a few folders), and no folder without a row. The DEPS of every grille_folder() obey the
 same rows.
 
     tools/check_layers.py [ROOT]     exit status 0, or 1 with one line for every breach
@@ -21,6 +21,7 @@ ROWS = [
     (1, ["formats"], "2:4, fp8, paged-KV: layouts and index arithmetic"),
     (2, ["kernels"], "one group of files an op; cpu/ and cuda/ inside"),
     (3, ["tensors", "comm", "text"], "tensors on at::Tensor; collectives; tokenizer and chat templates"),
+    (3, ["benchmark"], "speed of the kernels against libraries; no torch"),
     (4, ["nn", "checkpoint", "quantize"], "layers; files <-> named tensors; scales and rounding"),
     (5, ["models", "prune"], "model families; weight and statistics -> mask and new weight"),
     (6, ["engine"], "KV cache, scheduling, sampling"),
@@ -29,12 +30,12 @@ ROWS = [
     (9, ["cli", "python"], "parse, call, print"),
 ]
 TORCH_BEGINS_AT_ROW = 3
-TORCH_FREE_BELOW = {"text"}
+TORCH_FREE_BELOW = {"text", "benchmark"}
 ROOT_FOLDERS = {"cli", "python"}
 # May include everything of grille; nothing may include them.
 OUTSIDE = {"bench", "tests"}
 TORCH_CUDA_ALLOWED = {"tensors", "comm", "nn", "engine"}
-CUDA_FOLDER = "grille/kernels/cuda/"
+CUDA_FOLDERS = ("grille/kernels/cuda/", "grille/benchmark/cuda/")
 
 ROW_OF = {folder: row for row, folders, _ in ROWS for folder in folders}
 SOURCE_SUFFIXES = {".h", ".hpp", ".cc", ".cpp", ".cu", ".cuh", ".inl"}
@@ -90,8 +91,8 @@ def check_libraries(here, source, name, place):
             errors.append(f"{place}: {here} may not include torch (<{name}>)")
         if TORCH_CUDA.match(name) and here not in TORCH_CUDA_ALLOWED:
             errors.append(f"{place}: <{name}> is allowed only in {', '.join(sorted(TORCH_CUDA_ALLOWED))}")
-    if CUDA.match(name) and not source.startswith(CUDA_FOLDER):
-        errors.append(f"{place}: <{name}> is allowed only in {CUDA_FOLDER}")
+    if CUDA.match(name) and not source.startswith(CUDA_FOLDERS):
+        errors.append(f"{place}: <{name}> is allowed only in {' and '.join(CUDA_FOLDERS)}")
     return errors
 
 
@@ -144,8 +145,8 @@ def check(root):
         if here not in ROW_OF and here not in OUTSIDE:
             errors.append(f"{source}: grille/{here} has no row in tools/check_layers.py")
             continue
-        if source.endswith((".cu", ".cuh")) and not source.startswith(CUDA_FOLDER):
-            errors.append(f"{source}: CUDA sources belong in {CUDA_FOLDER}")
+        if source.endswith((".cu", ".cuh")) and not source.startswith(CUDA_FOLDERS):
+            errors.append(f"{source}: CUDA sources belong in {' and '.join(CUDA_FOLDERS)}")
         for number, quote, name in includes(root, source):
             place = f"{source}:{number}"
             errors += check_libraries(here, source, name, place)
@@ -162,9 +163,11 @@ def check(root):
 
 
 def print_table():
+    above = -1
     for row, folders, holds in ROWS:
-        if row == TORCH_BEGINS_AT_ROW:
-            print("     --- torch begins below this line (but not in text) ---")
+        if above < TORCH_BEGINS_AT_ROW <= row:
+            print("     --- torch begins below this line (but not in text and benchmark) ---")
+        above = row
         names = ", ".join(f + "/" if f in ROOT_FOLDERS else f"grille/{f}" for f in folders)
         print(f"{row:3}  {names:45} {holds}")
 
