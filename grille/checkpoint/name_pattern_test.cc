@@ -54,7 +54,7 @@ TEST(NamePattern, MatchesAsPythonDoes) {
 TEST(NamePattern, WhatItCannotDoIsAnErrorAndNotAWrongAnswer) {
   for (const char* pattern : {"(?!lm_head).*", "(?=a)", "(a)\\1", "\\bq_proj", "a\\Z", "(?P<x>a)"}) {
     try {
-      NamePattern{pattern};
+      const NamePattern compiled(pattern);
       ADD_FAILURE() << pattern;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kUnsupported) << pattern;

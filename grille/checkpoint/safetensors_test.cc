@@ -185,6 +185,7 @@ class Sharded : public ::testing::Test {
   }
   void write_shard(const std::string& file, const std::vector<std::string>& names) {
     std::vector<TensorSpec> specs;
+    specs.reserve(names.size());
     for (const std::string& name : names) specs.push_back({name, DType::kUInt8, {4}});
     SafetensorsWriter writer(directory_ / file, specs);
     for (const std::string& name : names) writer.write(name, counting_bytes(4));

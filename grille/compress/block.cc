@@ -29,7 +29,7 @@ at::ScalarType stored_dtype(const tensors::Weight& weight, const models::ModelFi
 
 // `values` in `dtype`, which must be able to hold them.
 at::Tensor stored_values(const at::Tensor& values, at::ScalarType dtype, const std::string& name) {
-  const at::Tensor result = values.to(dtype);
+  at::Tensor result = values.to(dtype);
   const at::Tensor flat = result.contiguous();
   const std::int64_t bad =
       tensors::first_not_finite(flat.const_data_ptr(), tensors::dtype_of(flat), flat.numel());
@@ -101,10 +101,9 @@ class BlockWork {
     const std::string name = models::module_name(index_, slot);
     LayerReport report{name, 0.0, std::nullopt, std::nullopt, 0, 0.0};
     const tensors::Weight weight = models::load_weight(files_, index_, slot);
-    store(slot,
-          stored_weight(weight, files_, options_, options_.quantize == Quantization::kFp8Dynamic, name,
-                        &report.saturated),
-          std::move(report));
+    const bool fp8 = options_.quantize == Quantization::kFp8Dynamic;
+    tensors::Weight stored = stored_weight(weight, files_, options_, fp8, name, &report.saturated);
+    store(slot, std::move(stored), std::move(report));
   }
 
   BlockResult finish() {

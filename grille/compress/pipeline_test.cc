@@ -93,6 +93,25 @@ TEST_F(Pipeline, ConvertToANarrowerTypeRoundsAndRefusesWhatDoesNotFit) {
   EXPECT_FALSE(fs::exists(scratch_ / "large"));
 }
 
+TEST_F(Pipeline, ReportsWeightsThatFp8CutsOff) {
+  // A row whose scale is too small for float16: 1.4 of its smallest number becomes 1 (see quantize/fp8_test.cc).
+  std::map<std::string, at::Tensor> tiny = tensors_;
+  at::Tensor& weight = tiny["model.layers.1.mlp.up_proj.weight"];
+  weight = weight.clone();
+  weight[3].zero_();
+  weight[3][5] = 627.2f * 0x1p-24f;
+  const TinyModel other(tiny);
+  Options options;
+  options.dtype = DType::kFloat16;
+  options.quantize = Quantization::kFp8Dynamic;
+  std::int64_t saturated = 0;
+  for (const LayerReport& layer : run(other.open(), options, "out").layers) {
+    saturated += layer.saturated;
+    EXPECT_EQ(layer.saturated > 0, layer.name == "model.layers.1.mlp.up_proj") << layer.name;
+  }
+  EXPECT_EQ(saturated, 1);
+}
+
 TEST_F(Pipeline, MagnitudeKeepsTheTwoLargestOfFour) {
   run(model_.open(), prune_options(Method::kMagnitude), "out");
   for (std::int64_t layer = 0; layer < 2; ++layer) {
