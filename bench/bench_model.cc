@@ -5,9 +5,9 @@
 //
 // prints a line {"read_gbps", "models": [...]} once the models are loaded, then answers every line of input
 //   MODEL_INDEX PROMPT_TOKENS NEW_TOKENS
-// with one JSON line: {"prefill_seconds", "step_seconds": [of each new token], "read_gbps"}. Token ids are random,
-// the same each time; decoding is greedy and goes through the engine, sampler included. Prefill ends with the
-// first token.
+// with one JSON line: {"prefill_seconds", "step_seconds": [of each new token], "read_gbps"}. Token ids are
+// random, the same each time; decoding is greedy and goes through the engine, sampler included. Prefill ends
+// with the first token.
 #include <chrono>
 #include <cstdio>
 #include <iostream>

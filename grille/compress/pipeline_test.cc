@@ -94,7 +94,8 @@ TEST_F(Pipeline, ConvertToANarrowerTypeRoundsAndRefusesWhatDoesNotFit) {
 }
 
 TEST_F(Pipeline, ReportsWeightsThatFp8CutsOff) {
-  // A row whose scale is too small for float16: 1.4 of its smallest number becomes 1 (see quantize/fp8_test.cc).
+  // A row whose scale is too small for float16: 1.4 of its smallest number becomes 1 (see
+  // quantize/fp8_test.cc).
   std::map<std::string, at::Tensor> tiny = tensors_;
   at::Tensor& weight = tiny["model.layers.1.mlp.up_proj.weight"];
   weight = weight.clone();

@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = 256;
 
 // splitmix64's finalizer: a counter-based generator.
-__device__ std::uint64_t mixed(std::uint64_t x) {
+__device__ inline std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
@@ -19,7 +19,7 @@ __device__ std::uint64_t mixed(std::uint64_t x) {
 }
 
 // Two independent normal numbers from 64 random bits (Box-Muller).
-__device__ float2 normal_pair(std::uint64_t bits) {
+__device__ inline float2 normal_pair(std::uint64_t bits) {
   const float u = (static_cast<float>(bits >> 40) + 0.5f) * 0x1p-24f;
   const float angle = static_cast<float>((bits >> 8) & 0xffffff) * 0x1p-23f;  // in units of pi
   const float radius = sqrtf(-2.0f * logf(u));
@@ -28,12 +28,12 @@ __device__ float2 normal_pair(std::uint64_t bits) {
   return {radius * cosine, radius * sine};
 }
 
-__device__ void store(float v, __nv_bfloat16* out) { *out = __float2bfloat16(v); }
-__device__ void store(float v, __half* out) { *out = __float2half(v); }
-__device__ void store(float v, __nv_fp8_e4m3* out) {
+__device__ inline void store(float v, __nv_bfloat16* out) { *out = __float2bfloat16(v); }
+__device__ inline void store(float v, __half* out) { *out = __float2half(v); }
+__device__ inline void store(float v, __nv_fp8_e4m3* out) {
   out->__x = __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E4M3);
 }
-__device__ void store(float v, std::int8_t* out) {
+__device__ inline void store(float v, std::int8_t* out) {
   *out = static_cast<std::int8_t>(fminf(fmaxf(rintf(v), -127.0f), 127.0f));
 }
 

@@ -17,12 +17,12 @@ namespace {
 constexpr int kMaxRows = 16;
 constexpr int kWarps = 8;
 
-__device__ float value(__nv_bfloat16 v) { return __bfloat162float(v); }
-__device__ float value(__half v) { return __half2float(v); }
-__device__ float value(__nv_fp8_e4m3 v) { return static_cast<float>(v); }
-__device__ float value(std::int8_t v) { return static_cast<float>(v); }
-__device__ double value(float v) { return v; }
-__device__ double value(std::int32_t v) { return v; }
+__device__ inline float value(__nv_bfloat16 v) { return __bfloat162float(v); }
+__device__ inline float value(__half v) { return __half2float(v); }
+__device__ inline float value(__nv_fp8_e4m3 v) { return static_cast<float>(v); }
+__device__ inline float value(std::int8_t v) { return static_cast<float>(v); }
+__device__ inline double value(float v) { return v; }
+__device__ inline double value(std::int32_t v) { return v; }
 
 struct Rows {
   const int* numbers;

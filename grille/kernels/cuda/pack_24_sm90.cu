@@ -25,25 +25,26 @@ struct PackParams {
   bool vector_positions;  // rows of positions begin at multiples of 4 bytes
 };
 
-__device__ void report(const PackParams& p, std::int64_t row, std::int64_t group) {
+__device__ inline void report(const PackParams& p, std::int64_t row, std::int64_t group) {
   report_violation(p.violation, row * (p.cols / 4) + group);
 }
 
 // 0xff in every byte (0xffff in every half) that is zero but for the sign, or not finite.
 template <int kSize>
-__device__ std::uint32_t zero_elements(std::uint32_t word, std::uint32_t magnitudes) {
+__device__ inline std::uint32_t zero_elements(std::uint32_t word, std::uint32_t magnitudes) {
   if constexpr (kSize == 1) return __vcmpeq4(word & magnitudes, 0);
   return __vcmpeq2(word & magnitudes, 0);
 }
 template <int kSize>
-__device__ std::uint32_t not_finite_elements(std::uint32_t word, std::uint32_t magnitudes,
-                                             std::uint32_t first) {
+__device__ inline std::uint32_t not_finite_elements(std::uint32_t word, std::uint32_t magnitudes,
+                                                    std::uint32_t first) {
   if constexpr (kSize == 1) return __vcmpgeu4(word & magnitudes, first);
   return __vcmpgeu2(word & magnitudes, first);
 }
 
 // 16 bytes of a row's values from byte `offset` on; zero past the row's end.
-__device__ uint4 read_values(const PackParams& p, std::int64_t row, std::int64_t offset, std::int64_t used) {
+__device__ inline uint4 read_values(const PackParams& p, std::int64_t row, std::int64_t offset,
+                                    std::int64_t used) {
   if (row >= p.rows || offset >= used) return {};
   const std::uint8_t* source = p.values + row * p.value_row_bytes + offset;
   if (p.vector_values && offset + 16 <= used) return __ldg(reinterpret_cast<const uint4*>(source));
@@ -60,7 +61,8 @@ __device__ uint4 read_values(const PackParams& p, std::int64_t row, std::int64_t
 
 // -0.0 becomes +0; reports the first group with a NaN or an infinity.
 template <int kSize>
-__device__ uint4 clean_values(const PackParams& p, std::int64_t row, std::int64_t offset, uint4 chunk) {
+__device__ inline uint4 clean_values(const PackParams& p, std::int64_t row, std::int64_t offset,
+                                     uint4 chunk) {
   constexpr std::uint32_t repeat = kSize == 1 ? 0x01010101u : 0x00010001u;
   const std::uint32_t magnitudes = p.kind.magnitude_mask * repeat;
   std::uint32_t* words[4] = {&chunk.x, &chunk.y, &chunk.z, &chunk.w};
@@ -79,7 +81,7 @@ __device__ uint4 clean_values(const PackParams& p, std::int64_t row, std::int64_
 
 // The stored nibbles of `kGroups` groups of a row from `group` (a multiple of kGroups) on, as metadata.
 template <int kGroups>
-__device__ std::uint32_t read_metadata(const PackParams& p, std::int64_t row, std::int64_t group) {
+__device__ inline std::uint32_t read_metadata(const PackParams& p, std::int64_t row, std::int64_t group) {
   const std::int64_t groups = p.cols / 4;
   if (row >= p.rows || group >= groups) return kPaddingMetadata & ((1ull << (4 * kGroups)) - 1);
   const std::uint8_t* source = p.positions + row * p.position_stride + group / 2;
