@@ -163,10 +163,10 @@ def test_logits_that_overflow(tmp_path):
 
 def test_weights_that_the_new_type_cannot_hold(tmp_path):
     tensors = tiny_model.random_tensors()
-    tensors["model.layers.1.mlp.down_proj.weight"][3, 5] = 1e5
+    tensors["model.layers.0.mlp.down_proj.weight"][3, 5] = 1e5
     large = tiny_model.make_directory(tmp_path / "model", tensors=tensors)
     refused("convert", large, "-o", tmp_path / "o", "--dtype", "float16", "--quiet",
-            contains=["model.layers.1.mlp.down_proj", "float16"])
+            contains=["model.layers.0.mlp.down_proj", "float16"])
     run_grille("convert", large, "-o", tmp_path / "o", "--dtype", "bfloat16")
 
 
