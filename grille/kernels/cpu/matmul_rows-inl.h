@@ -61,25 +61,28 @@ class StoredRows {
     }
   }
 
-  // Asks for what this step is, of every row, `groups` row groups further on: rows are too short for the
-  // hardware to learn that they are read in order before they end.
+  // Asks for as much as this step of 4 rows takes, `groups` row groups further on, in the order in which it
+  // lies in memory: the hardware follows a long stream, where it would see each row end before it knew its
+  // pattern. Into the second-level cache, which can have more requests under way: measured on Zen 4 with 2
+  // threads and rows of 1152 bytes, 44 GB/s; 31 into the first level; 21 in the order of use.
   static void prefetch(const Segment& s, std::int64_t step, std::int64_t groups) {
-    constexpr std::int64_t kBytes = kStepValues * static_cast<std::int64_t>(sizeof(W));
-    const auto ask = [&](const auto* first, std::int64_t stride, std::int64_t at) {
-      const auto* p = first + kRowGroup * groups * stride + at;
-      for (std::int64_t row = 0; row < kRowGroup; ++row) Simd::prefetch(p + row * stride);
-    };
-    if (kBytes >= kLine || step % std::max<std::int64_t>(kLine / kBytes, 1) == 0) {
-      for (std::int64_t at = 0; at < kStepValues; at += kLine / static_cast<std::int64_t>(sizeof(W)))
-        ask(s.values, s.value_stride, step * kStepValues + at);
-    }
-    if constexpr (kTwoFour) {
-      if (step % (kLine / kStepMask) == 0) ask(s.mask, s.mask_stride, step * kStepMask);
-    }
+    ask<kStepValues* static_cast<std::int64_t>(sizeof(W))>(
+        s.values, s.value_stride * static_cast<std::int64_t>(sizeof(W)), step, groups);
+    if constexpr (kTwoFour) ask<kStepMask>(s.mask, s.mask_stride, step, groups);
   }
 
  private:
   static constexpr std::int64_t kLine = 64;  // bytes of a cache line
+
+  // kBytes: of a row and step.
+  template <std::int64_t kBytes>
+  static void ask(const void* rows, std::int64_t stride, std::int64_t step, std::int64_t groups) {
+    constexpr std::int64_t kGroupBytes = kRowGroup * kBytes;
+    const std::byte* next =
+        static_cast<const std::byte*>(rows) + kRowGroup * groups * stride + step * kGroupBytes;
+    if (kGroupBytes < kLine && step * kGroupBytes % kLine != 0) return;
+    for (std::int64_t at = 0; at < kGroupBytes; at += kLine) Simd::prefetch_far(next + at);
+  }
 
   void copy_tail(std::int64_t rows, std::int64_t left) {
     tail_ = {values_[0], rows > 1 ? kStepValues : 0, kTwoFour ? mask_[0] : nullptr, rows > 1 ? kStepMask : 0,

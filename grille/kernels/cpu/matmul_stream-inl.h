@@ -4,7 +4,7 @@
 namespace grille::kernels {
 namespace {
 
-constexpr std::int64_t kBytesAhead = 4096;  // what arrives while memory answers, a thread
+constexpr std::int64_t kBytesAhead = 12 * 1024;  // more than what arrives while memory answers, a thread
 
 // Columns of sums: the last group of a panel may be a single row, which is summed as 4.
 constexpr std::int64_t kSumStride = kLargestPanel + kRowGroup;

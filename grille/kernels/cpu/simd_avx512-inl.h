@@ -105,9 +105,11 @@ struct Simd {
       rows[12 + c] = _mm512_shuffle_f32x4(halves[4 + c], halves[12 + c], 0xdd);
     }
   }
-  static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
-  // Not into the first-level cache.
-  static void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
+  // Into the second-level cache. Not by _mm_prefetch: GCC takes a function that does nothing else for one
+  // without effects, and drops its calls.
+  static void prefetch_far(const void* p) {
+    asm volatile("prefetcht1 %0" : : "m"(*static_cast<const char*>(p)));
+  }
 };
 
 }  // namespace

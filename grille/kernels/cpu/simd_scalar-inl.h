@@ -93,7 +93,6 @@ struct Simd {
       for (int j = 0; j < i; ++j) std::swap(rows[i].lane[j], rows[j].lane[i]);
     }
   }
-  static void prefetch(const void*) {}
   static void prefetch_far(const void*) {}
 };
 
