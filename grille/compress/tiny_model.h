@@ -37,6 +37,7 @@ inline nlohmann::json tiny_config() {
 inline void write_tensors(const std::filesystem::path& file,
                           const std::map<std::string, at::Tensor>& tensors) {
   std::vector<checkpoint::TensorSpec> specs;
+  specs.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors)
     specs.push_back({name, tensors::dtype_of(tensor), tensor.sizes().vec()});
   checkpoint::SafetensorsWriter writer(file, specs);
