@@ -116,7 +116,7 @@ struct FuzzInput {
 // process.
 template <typename Parse>
 void fuzz(const FuzzInput& input, Parse&& parse) {
-  constexpr unsigned kSlowestSeconds = 20;
+  constexpr unsigned kSlowestSeconds = 60;
   for (const std::string& seed : input.seeds) ASSERT_NO_THROW(parse(seed)) << seed;
   Mutator mutator(input.seeds, input.words);
   std::int64_t accepted = 0;
