@@ -58,6 +58,12 @@ def test_usage_errors(model, tmp_path):
     refused("generate", model, "--prompt", "", contains="no tokens")
     refused("eval", "perplexity", model, contains="--text")
     refused("generate", model, "--prompt", "x", "--device", "cuda", contains=["--device cuda", "no CUDA path"])
+    refused("generate", model, "--prompt", "x", "--device", "tpu", contains="--device tpu")
+    refused("prune", model, "-o", tmp_path / "o", "--pattern", "4:2", "--method", "magnitude", contains="--pattern 4:2")
+    refused("prune", model, "-o", tmp_path / "o", "--sparsity", "0.7", "--method", "magnitude", contains="--sparsity")
+    refused("prune", model, "-o", tmp_path / "o", contains="--calibration")
+    refused("frobnicate", contains="frobnicate")
+    refused("eval", "mmlu", model, contains=["eval mmlu", "eval perplexity"])
 
 
 def test_bench_linear_refuses_what_it_cannot_measure():
@@ -70,12 +76,6 @@ def test_bench_linear_refuses_what_it_cannot_measure():
     refused("bench", "linear", "--device", "cpu", contains="bench_linear")
     refused("bench", "linear", "--device", "cuda:x", contains="--device cuda:x")
     refused("bench", "linear", "--dtype", "float16", contains="--dtype")
-    refused("generate", model, "--prompt", "x", "--device", "tpu", contains="--device tpu")
-    refused("prune", model, "-o", tmp_path / "o", "--pattern", "4:2", "--method", "magnitude", contains="--pattern 4:2")
-    refused("prune", model, "-o", tmp_path / "o", "--sparsity", "0.7", "--method", "magnitude", contains="--sparsity")
-    refused("prune", model, "-o", tmp_path / "o", contains="--calibration")
-    refused("frobnicate", contains="frobnicate")
-    refused("eval", "mmlu", model, contains=["eval mmlu", "eval perplexity"])
 
 
 def test_options_that_would_change_nothing(model, tmp_path, calibration):
