@@ -53,21 +53,22 @@ def small_calibration(reference, tmp_path_factory):
 
 # Near-ties between two weights are decided by rounding, and one flipped weight beside block 11's massive
 # activation moves all blocks after it: with nothing but the order of fp32 sums in the forward changed, Wanda gave
-# 301.7, 304.1 and 310.3 on this set, and SparseGPT 196.2 to 202.6 with mean errors of 0.1582 to 0.1595. So
-# perplexity is held to 5 % here (the full set: tools/reference_run.py), the mean output error to 2 %, and the
-# first block, which no such flip reaches, to rounding. test_pruning_definition.py holds the weights themselves.
-@pytest.mark.parametrize("method, expected, error", [
-    ("wanda", 303.118, 0.22566),
-    ("sparsegpt", 201.429, 0.15971),
+# 301.7 to 310.3 on this set, and SparseGPT 196.2 to 202.6 with mean errors of 0.1582 to 0.1595. So perplexity is
+# held to 3 %, Wanda's mean output error to 0.3 % and SparseGPT's, whose updates carry a flip on, to 1 %, and the
+# first block, which no such flip reaches, to rounding. test_pruning_definition.py holds the weights themselves;
+# tools/reference_run.py is the full set.
+@pytest.mark.parametrize("method, expected, error, error_tolerance", [
+    ("wanda", 303.118, 0.22566, 0.003),
+    ("sparsegpt", 201.429, 0.15971, 0.01),
 ])
 def test_pruned_perplexity_is_the_authors(dense, wikitext, reference, small_calibration, tmp_path, method, expected,
-                                          error):
+                                          error, error_tolerance):
     pruned = run_grille("prune", dense, "-o", tmp_path / "sparse", "--method", method, "--calibration",
                         small_calibration, "--samples", 16, "--context", 512, "--json").json
     assert len(pruned["layers"]) == 210
     mean = sum(layer["relative_error"] for layer in pruned["layers"]) / 210
-    assert mean == pytest.approx(error, rel=0.02)
-    assert small_perplexity(tmp_path / "sparse", wikitext, 512)["perplexity"] == pytest.approx(expected, rel=0.05)
+    assert mean == pytest.approx(error, rel=error_tolerance)
+    assert small_perplexity(tmp_path / "sparse", wikitext, 512)["perplexity"] == pytest.approx(expected, rel=0.03)
     # Layer by layer the same up to rounding in the first block (its inputs are the same in every run).
     table = json.loads((reference / "pruning" / "relative_output_error.json").read_text())
     for layer in pruned["layers"][:7]:
