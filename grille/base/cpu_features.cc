@@ -39,7 +39,7 @@ Isa detected_isa() {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
-                      __builtin_cpu_supports("avx512bf16");
+                      __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("gfni");
   if (avx512) return Isa::kAvx512;
   if (avx2) return Isa::kAvx2;
 #endif

@@ -24,6 +24,7 @@ struct Case {
   DType x = DType::kBFloat16, weight = DType::kBFloat16, y = DType::kFloat32;
   bool two_four = false, bias = false, accumulate = false;
   std::int64_t padding = 0;  // unused elements at the end of each row
+  bool normal = false;       // no zeros and no subnormal numbers of float8
 
   std::string name() const {
     return fmt::format("m {} n {} k {} x {} weight {}{} y {} bias {} accumulate {} padding {}", m, n, k,
@@ -105,6 +106,7 @@ class Problem {
   // A value that the dtype holds; some zeros of both signs, and for float8 some subnormals (below 2^-6).
   float value() {
     const float v = normal_(random_);
+    if (case_.normal) return std::copysign(std::max(std::fabs(v), 0x1p-6f), v);
     switch (random_() % 8) {
       case 0: return 0.0f;
       case 1: return -0.0f;
@@ -143,7 +145,7 @@ class Problem {
       std::int64_t next = j * stride;
       for (std::int64_t group = 0; group < case_.k / 4; ++group) {
         const std::uint8_t pattern = kPatterns[random_() % 6];
-        const bool all_zero = random_() % 7 == 0;
+        const bool all_zero = !case_.normal && random_() % 7 == 0;
         const int shift = group % 2 * 4;
         mask[group / 2] = static_cast<std::uint8_t>((mask[group / 2] & ~(0xf << shift)) | (pattern << shift));
         for (int column = 0; column < 4; ++column) {
@@ -273,23 +275,79 @@ TEST(PerIsaMatmulDense, DecodesEveryFloat8CodeExactly) {
 TEST(PerIsaMatmul, RowDoesNotDependOnOtherRowsOrThreads) {
   for (DType weight : {DType::kBFloat16, DType::kFloat8E4M3, DType::kFloat16}) {
     for (bool two_four : {false, true}) {
-      const Problem problem({.m = 33, .n = 71, .k = 4364, .weight = weight, .two_four = two_four}, 11);
+      const Problem problem({.m = 34, .n = 71, .k = 4364, .weight = weight, .two_four = two_four}, 11);
       auto together = problem.initial();
       run(problem, problem.output(together));
       auto alone = problem.initial();
+      // Of a 2:4 float8 weight a single token may be summed in another order.
+      const std::int64_t rows = two_four && weight == DType::kFloat8E4M3 ? 2 : 1;
       const int threads = num_threads();
       set_num_threads(1);
       const AnyWeight w = problem.weight();
-      for (std::int64_t i = 0; i < 33; ++i) {
+      for (std::int64_t i = 0; i < 34; i += rows) {
         MatmulTokens tokens = problem.tokens();
         MatmulOutput output = problem.output(alone);
         tokens.x.data = tokens.x.row(i);
         output.y.data = output.y.row(i);
-        tokens.x.rows = output.y.rows = 1;
+        tokens.x.rows = output.y.rows = rows;
         matmul_grouped(tokens, {&w, 1}, {&output, 1});
       }
       set_num_threads(threads);
       EXPECT_EQ(together, alone) << dtype_name(weight) << (two_four ? " 2:4" : "");
+    }
+  }
+}
+
+// A single token that is 1 in one column and 0 elsewhere: y is what the weight holds there, exactly. All
+// codes but the two NaN ones, at every column of a step, kept as a group's first or second; all other values
+// are normal numbers, since a kernel may look at many values before it takes its way.
+TEST(PerIsaMatmul24, OneTokenReadsEveryFloat8CodeAtEveryColumn) {
+  constexpr std::int64_t kColumns = 132;  // two steps of 64 and a rest
+  std::vector<std::uint8_t> codes;
+  for (int code = 0; code < 256; ++code) {
+    if ((code & 0x7f) != 0x7f) codes.push_back(static_cast<std::uint8_t>(code));
+  }
+  const std::int64_t n = static_cast<std::int64_t>(codes.size());
+  const std::vector<float> scale(codes.size(), 1.0f);
+  constexpr std::int64_t kMaskStride = (kColumns + 7) / 8;
+  for (std::int64_t column = 0; column < kColumns; ++column) {
+    const std::int64_t group = column / 4;
+    const auto bit = static_cast<unsigned>(column % 4);
+    for (unsigned other = 0; other < 4; ++other) {
+      if (other == bit) continue;
+      std::vector<std::uint8_t> mask(static_cast<std::size_t>(n * kMaskStride), 0b0110'0110);
+      std::vector<std::uint8_t> values(static_cast<std::size_t>(n * kColumns / 2), 0x38);
+      for (std::int64_t row = 0; row < n; ++row) {
+        std::uint8_t& two_groups = mask[static_cast<std::size_t>(row * kMaskStride + group / 2)];
+        const unsigned shift = group % 2 * 4;
+        two_groups =
+            static_cast<std::uint8_t>((two_groups & ~(0xfU << shift)) | (1U << bit | 1U << other) << shift);
+        values[static_cast<std::size_t>(row * kColumns / 2 + 2 * group + (bit > other ? 1 : 0))] =
+            codes[static_cast<std::size_t>(row)];
+      }
+      std::vector<std::uint16_t> x(kColumns, 0);
+      x[static_cast<std::size_t>(column)] = 0x3f80;
+      std::vector<float> y(codes.size());
+      matmul_24({{x.data(), DType::kBFloat16, 1, kColumns, kColumns}},
+                {{values.data(), mask.data(), DType::kFloat8E4M3, n, kColumns, kColumns / 2, kMaskStride},
+                 scale.data()},
+                {{y.data(), DType::kFloat32, 1, n, n}});
+      for (std::size_t i = 0; i < codes.size(); ++i) {
+        ASSERT_EQ(y[i], reference_value(DType::kFloat8E4M3, codes.data(), static_cast<std::int64_t>(i)))
+            << "code " << int{codes[i]} << ", column " << column << ", other " << other;
+      }
+    }
+  }
+}
+
+// Other cases have a value that is not normal in nearly every step.
+TEST(PerIsaMatmul24, OneTokenOfNormalFloat8Values) {
+  for (std::int64_t k : {4, 60, 64, 132, 640, 4364}) {
+    for (std::int64_t n : {1, 2, 3, 7, 71}) {
+      for (std::int64_t m : {1, 2}) {
+        check_case({.m = m, .n = n, .k = k, .weight = DType::kFloat8E4M3, .two_four = true, .normal = true},
+                   static_cast<std::uint32_t>(k + n));
+      }
     }
   }
 }

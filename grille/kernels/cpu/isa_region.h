@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -35,5 +36,5 @@
 #define GRILLE_BEGIN_AVX2 _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma,f16c,bmi,bmi2,popcnt\")")
 #define GRILLE_BEGIN_AVX512                                                       \
   GRILLE_BEGIN_AVX2 _Pragma("GCC target(\"avx512f,avx512bw,avx512dq,avx512vl\")") \
-      _Pragma("GCC target(\"avx512vbmi,avx512vbmi2,avx512bf16\")")
+      _Pragma("GCC target(\"avx512vbmi,avx512vbmi2,avx512bf16,gfni\")")
 #define GRILLE_END_ISA _Pragma("GCC pop_options")

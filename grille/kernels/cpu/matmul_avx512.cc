@@ -11,6 +11,7 @@ GRILLE_BEGIN_AVX512
 #include "grille/kernels/cpu/partial-inl.h"
 #include "grille/kernels/cpu/decode_avx512-inl.h"
 #include "grille/kernels/cpu/matmul-inl.h"
+#include "grille/kernels/cpu/gather_avx512-inl.h"
 // clang-format on
 
 namespace grille::kernels {

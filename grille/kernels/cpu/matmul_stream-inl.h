@@ -28,21 +28,37 @@ inline void multiply_segment(const typename C::Constants& constants, const typen
   }
 }
 
-// out[t * kSumStride + r] = sum over k of w[r] * x[t], for 4 rows and T tokens.
+// The sums of 4 rows and T tokens as they grow. An instruction set may have a better way for some.
 template <typename C, int T, typename Rows>
-void multiply_rows(const typename C::Constants& constants, const Rows& rows, std::int64_t steps,
-                   std::int64_t groups_ahead, const typename C::Element* x, float* out) {
-  for (std::int64_t begin = 0; begin < steps; begin += kBlockColumns / C::kStep) {
-    const std::int64_t end = std::min(steps, begin + kBlockColumns / C::kStep);
-    Accumulators<C, T> acc;
-    for (auto& row : acc) {
+struct StreamedSums {
+  using Constants = typename C::Constants;
+
+  Accumulators<C, T> sum;
+
+  StreamedSums() {
+    for (auto& row : sum) {
       for (auto& a : row) a = C::zero();
     }
+  }
+  void add(const Constants& constants, const typename Rows::Segment& segment, std::int64_t groups_ahead,
+           const typename C::Element* x) {
+    multiply_segment<C, T, Rows>(constants, segment, groups_ahead, x, sum);
+  }
+  void store(float* out, bool more) const { reduce<C, T>(sum, out, kSumStride, more); }
+};
+
+// out[t * kSumStride + r] = sum over k of w[r] * x[t], for 4 rows and T tokens.
+template <typename C, int T, typename Rows>
+void multiply_rows(const typename StreamedSums<C, T, Rows>::Constants& constants, const Rows& rows,
+                   std::int64_t steps, std::int64_t groups_ahead, const typename C::Element* x, float* out) {
+  for (std::int64_t begin = 0; begin < steps; begin += kBlockColumns / C::kStep) {
+    const std::int64_t end = std::min(steps, begin + kBlockColumns / C::kStep);
+    StreamedSums<C, T, Rows> sums;
     const typename Rows::Segment whole = rows.whole(begin, end);
-    multiply_segment<C, T, Rows>(constants, whole, groups_ahead, x, acc);
+    sums.add(constants, whole, groups_ahead, x);
     x += whole.steps * T * C::kStep;
-    if (rows.has_tail(end)) multiply_segment<C, T, Rows>(constants, rows.tail(), 0, x, acc);
-    reduce<C, T>(acc, out, kSumStride, begin > 0);
+    if (rows.has_tail(end)) sums.add(constants, rows.tail(), 0, x);
+    sums.store(out, begin > 0);
   }
 }
 
@@ -64,13 +80,13 @@ inline void ask_for_first_rows(const MatmulJob& job, const MatmulBlock& block, s
 template <typename C, typename Rows>
 void run_streamed(const MatmulJob& job, const MatmulBlock& block) {
   alignas(64) float sums[kMaxTile * kSumStride];
-  const typename C::Constants constants;
   const auto* x = static_cast<const typename C::Element*>(job.packed_x);
   const std::int64_t steps = step_count<C>(job.k);
   const std::int64_t group_bytes = kRowGroup * (job.value_row_bytes + job.mask_row_bytes);
   const std::int64_t groups_ahead = (kBytesAhead + group_bytes - 1) / group_bytes;
   ask_for_first_rows(job, block, kRowGroup * groups_ahead);
   with_tile(job.m, [&](auto tokens) {
+    const typename StreamedSums<C, tokens, Rows>::Constants constants;
     for (std::int64_t row = block.row_begin; row < block.row_end; row += kLargestPanel) {
       const std::int64_t row_end = std::min(row + kLargestPanel, block.row_end);
       for (std::int64_t r = row; r < row_end;) {
