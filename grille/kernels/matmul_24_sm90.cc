@@ -130,19 +130,22 @@ void check_plan(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
   const int cluster = plan.cluster;
   check(plan.kernel == Matmul24Kernel::kStream && plan.row_tile == 128 &&
             (tile == 8 || tile == 16 || tile == 32 || tile == 64 || tile == 128) &&
-            (cluster == 1 || cluster == 2 || cluster == 4 || cluster == 8) && plan.stages >= 2 &&
+            (cluster == 1 || cluster == 2 || cluster == 4 || cluster == 8) &&
+            (plan.group_rows == 1 ||
+             (plan.group_rows == 2 && cluster >= 2 && tile >= 16 && !plan.resident_x)) &&
+            plan.stages >= 2 &&
             plan.stages <= kStreamMaxStages && plan.clusters >= 1 &&
             static_cast<std::size_t>(plan.blocks()) * 4 <= kMatmul24CounterBytes,
         ErrorCode::kInvalidArgument, "matmul_24_sm90: there is no kernel for the plan \"{}\"",
         to_string(plan));
   const Sm90Caps caps = sm90_caps(args.stream);
   const formats::TwoFourSm90Layout layout = args.weight.layout();
-  check(plan.clusters <= layout.row_blocks() * layout.k_tiles() &&
+  check(plan.clusters <= stream_row_groups(plan, layout.row_blocks()) * layout.k_tiles() &&
             (!plan.resident_x || layout.row_blocks() % plan.clusters == 0),
         ErrorCode::kInvalidArgument,
         "matmul_24_sm90: the plan \"{}\" cuts {} x {} slabs into empty or broken ranges", to_string(plan),
         layout.row_blocks(), layout.k_tiles());
-  const int shared = stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes);
+  const int shared = stream_memory(plan, layout.k_tiles(), layout.element_bytes).bytes;
   check(shared <= caps.shared_memory_per_block, ErrorCode::kInvalidArgument,
         "matmul_24_sm90: the plan \"{}\" needs {} bytes of shared memory, the device has {}", to_string(plan),
         shared, caps.shared_memory_per_block);
@@ -168,8 +171,9 @@ Sm90Caps sm90_caps(const Stream& stream) {
 
 std::size_t matmul_24_sm90_workspace(const Matmul24Sm90Problem& problem, const Matmul24Sm90Plan& plan) {
   auto bytes = static_cast<std::int64_t>(kMatmul24CounterBytes);
-  bytes += plan.kernel == Matmul24Kernel::kStream ? stream_24_partial_bytes(plan.token_tile, plan.clusters)
-                                                  : large_24_partial_bytes(plan);
+  bytes += plan.kernel == Matmul24Kernel::kStream
+               ? stream_24_partial_bytes(plan.token_tile, plan.clusters, plan.group_rows)
+               : large_24_partial_bytes(plan);
   if (!problem.x_aligned)
     bytes += problem.m * aligned_x_row_bytes(problem.k, static_cast<int>(dtype_size(problem.dtype)));
   return static_cast<std::size_t>(bytes);
