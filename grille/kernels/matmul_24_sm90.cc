@@ -133,8 +133,7 @@ void check_plan(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
             (cluster == 1 || cluster == 2 || cluster == 4 || cluster == 8) &&
             (plan.group_rows == 1 ||
              (plan.group_rows == 2 && cluster >= 2 && tile >= 16 && !plan.resident_x)) &&
-            plan.stages >= 2 &&
-            plan.stages <= kStreamMaxStages && plan.clusters >= 1 &&
+            plan.stages >= 2 && plan.stages <= kStreamMaxStages && plan.clusters >= 1 &&
             static_cast<std::size_t>(plan.blocks()) * 4 <= kMatmul24CounterBytes,
         ErrorCode::kInvalidArgument, "matmul_24_sm90: there is no kernel for the plan \"{}\"",
         to_string(plan));

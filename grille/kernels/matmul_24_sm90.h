@@ -53,11 +53,11 @@ std::size_t matmul_24_sm90_workspace(const Matmul24Sm90Problem& problem, const M
 // float8 products are summed by the tensor cores with fewer bits than fp32 (about 14);
 // Matmul24Sm90Plan::promote says whether such sums are added up in fp32 every few k-tiles. The streaming
 // kernel promotes for m <= 32, and above adds up in fp32 what the blocks of a cluster have summed, an
-// equal share of k each; the large one promotes every 512 columns unless told not to. Cost: reads the weight once for
-// m <= 128. Only enqueues: no host synchronisation, no allocation, capturable. Throws Error{kInvalidArgument}
-// for shapes, dtypes, strides, alignment, aliasing or a short workspace, Error{kUnsupported} for a device
-// that is not of compute capability 9.0, a CPU stream or a build without sm_90a code, Error{kDevice} if a
-// launch fails.
+// equal share of k each; the large one promotes every 512 columns unless told not to. Cost: reads the weight
+// once for m <= 128. Only enqueues: no host synchronisation, no allocation, capturable. Throws
+// Error{kInvalidArgument} for shapes, dtypes, strides, alignment, aliasing or a short workspace,
+// Error{kUnsupported} for a device that is not of compute capability 9.0, a CPU stream or a build without
+// sm_90a code, Error{kDevice} if a launch fails.
 void matmul_24_sm90(const Matmul24Sm90Args& args);
 
 // The same with a plan of one's own (tests, tuning). The workspace must suffice for it.

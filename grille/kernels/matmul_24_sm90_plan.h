@@ -42,7 +42,7 @@ struct Matmul24Sm90Plan {
                     // which share tokens
   int group_rows = 1;  // kStream: row blocks that a cluster works on at a time, 1 or 2; x is fetched once for
                        // two
-  int clusters = 1;  // kStream: each takes an equal share of the slabs, in order; kLarge: of the tiles
+  int clusters = 1;    // kStream: each takes an equal share of the slabs, in order; kLarge: of the tiles
   bool resident_x =
       false;  // kStream: a block keeps its part of x in shared memory; clusters take whole row blocks
   bool promote = false;  // float8: add the tensor cores' sums up in fp32 every few k-tiles
@@ -59,8 +59,8 @@ Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const S
 // clusters of 8, row blocks in pairs"
 std::string to_string(const Matmul24Sm90Plan& plan);
 
-// kStream: k-tiles of x that a block has room for, and the shared memory of a block, for a weight of `k_tiles`
-// k-tiles.
+// kStream: k-tiles of x that a block has room for, and the shared memory of a block, for a weight of
+// `k_tiles` k-tiles.
 int stream_x_slots(const Matmul24Sm90Plan& plan, std::int64_t k_tiles);
 Stream24Memory stream_memory(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes);
 

@@ -41,8 +41,9 @@ struct Stream24Memory {
 
 constexpr Stream24Memory stream_24_memory(int token_tile, int stages, int x_slots, int element_bytes,
                                           int splits) {
-  const int ring = stages * static_cast<int>(formats::TwoFourSm90Layout{128, 128, element_bytes}.slab_bytes()) +
-                   x_slots * token_tile * 128;
+  const int ring =
+      stages * static_cast<int>(formats::TwoFourSm90Layout{128, 128, element_bytes}.slab_bytes()) +
+      x_slots * token_tile * 128;
   const int exchange = stream_24_exchange_bytes(token_tile, splits);
   Stream24Memory memory;
   memory.exchange = stream_24_exchange_in_ring(token_tile, splits) ? 0 : ring;

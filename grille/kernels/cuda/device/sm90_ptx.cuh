@@ -65,12 +65,6 @@ __device__ __forceinline__ int cluster_index() {
   return index;
 }
 
-// What this thread has done to other blocks is done when they have waited. (Waits for the thread's own global
-// accesses in flight too.)
-__device__ __forceinline__ void arrive_cluster_after_all() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-
 // Relaxed: for barriers that fence_barrier_init() has made visible.
 __device__ __forceinline__ void arrive_cluster() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");

@@ -55,18 +55,33 @@ class Producer {
         fetch_x(stage, k_tile, memory_.full(stage));
       }
     }
-    int exchanges = 0;
     while (slabs_.next(row_block, k_tile)) {
-      for (; exchange_in_ring_ && exchanges < slabs_.segments_before(); ++exchanges)
-        wait_barrier(memory_.refill(), exchanges & 1);
+      wait_for_exchanges();
       wait_barrier(memory_.empty(ring_.stage), ring_.parity);
       fetch_slab(ring_.stage, row_block, k_tile);
       if (!p_.resident_x) fetch_x(ring_.stage, k_tile, memory_.full(ring_.stage));
       ring_.advance(p_.stages);
     }
+    if (p_.group_rows > 1) wait_for_neighbour();
   }
 
  private:
+  // Until the exchanges in front of the segment of the last slab no longer use the stages.
+  __device__ void wait_for_exchanges() {
+    for (; exchange_in_ring_ && exchanges_ < slabs_.segments_before(); ++exchanges_)
+      wait_barrier(memory_.refill(), exchanges_ & 1);
+  }
+
+  // Until the block that uses the same x has arrived at this one's barriers for the last time: a block must
+  // not end before.
+  __device__ void wait_for_neighbour() {
+    wait_for_exchanges();
+    for (int i = 0; i < p_.stages; ++i) {
+      wait_barrier(memory_.empty(ring_.stage), ring_.parity);
+      ring_.advance(p_.stages);
+    }
+  }
+
   __device__ void fetch_slab(int stage, int row_block, int k_tile) {
     arrive_and_expect(memory_.full(stage), Shape::kSlabBytes + (p_.resident_x ? 0 : Shape::kXBytes));
     // The last of an odd number of row blocks has no neighbour: any weight will do, y has no such rows.
@@ -95,6 +110,7 @@ class Producer {
   Slabs slabs_;
   RingPosition ring_{0, 1};  // a stage that was never filled is empty
   int fetched_ = 0;
+  int exchanges_ = 0;  // that have been waited for
   bool exchange_in_ring_;
 };
 
@@ -204,15 +220,8 @@ __device__ void consume(const Stream24Params& p, const StreamMemory<Shape>& memo
   while (segments.next(segment)) {
     prefetch_features(p, segment.row_block);
     multiply_segment<Shape>(p, memory, ring, segment.last - segment.first, total);
-    // Two blocks that share x release each other's stages, and must not end before that.
-    if (segment.is_last && p.group_rows > 1) {
-      __syncwarp();
-      arrive_cluster_after_all();
-    }
     exchange.finish(p, segment, total);
   }
-  __syncwarp();
-  if (p.group_rows > 1) wait_cluster();
 }
 
 // The producer's warp.
@@ -226,8 +235,7 @@ __device__ void produce(const Stream24Params& p, const CUtensorMap* x_map,
   if (p.group_rows > 1) wait_cluster();
   if (producing) producer.fetch_rest();
   __syncwarp();
-  if (p.group_rows > 1) arrive_cluster_after_all();
-  wait_cluster();
+  if (p.group_rows == 1) wait_cluster();
 }
 
 template <typename Shape>

@@ -87,7 +87,8 @@ class Exchange {
   static constexpr int kTokens = Shape::kTokens;
   static constexpr int kChunks = Shape::kChunks;
 
-  // What a thread adds up: of every `splits`-th chunk from chunk warp >> warps_shift on, four rows of a token.
+  // What a thread adds up: of every `splits`-th chunk from chunk warp >> warps_shift on, four rows of a
+  // token.
   struct Share {
     int warps_shift;  // log2 of the warps whose rows the block adds up
     int row, token;   // in the row block, in a chunk
@@ -97,7 +98,8 @@ class Exchange {
         : warps_shift(warps_shift_of(place)) {
       const int lane = static_cast<int>(threadIdx.x) % 32;
       const int quarter = lane / 4 % 4;  // as transpose() leaves it
-      row = 16 * ((place.split << warps_shift) + local_warp(warps_shift)) + 8 * (quarter / 2) + 4 * (lane / 16);
+      row =
+          16 * ((place.split << warps_shift) + local_warp(warps_shift)) + 8 * (quarter / 2) + 4 * (lane / 16);
       token = lane % 4 * 2 + quarter % 2;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -241,8 +243,9 @@ class Exchange {
     return sum;
   }
 
-  // From what wgmma leaves a thread, rows r and r + 8 (r = lane / 4) of tokens t and t + 1 (t = lane % 4 * 2),
-  // to four neighbouring rows of one token: a 4 x 4 transposition among the lanes that differ in bits 2 and 3.
+  // From what wgmma leaves a thread, rows r and r + 8 (r = lane / 4) of tokens t and t + 1 (t = lane % 4 *
+  // 2), to four neighbouring rows of one token: a 4 x 4 transposition among the lanes that differ in bits 2
+  // and 3.
   static __device__ void transpose(Quad<Accumulator>& quad) {
     const bool first = (lane() & 4) != 0;
     const bool second = (lane() & 8) != 0;
