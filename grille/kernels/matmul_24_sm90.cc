@@ -132,8 +132,10 @@ void check_plan(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
             (tile == 8 || tile == 16 || tile == 32 || tile == 64 || tile == 128) &&
             (cluster == 1 || cluster == 2 || cluster == 4 || cluster == 8) &&
             (plan.group_rows == 1 ||
-             (plan.group_rows == 2 && cluster >= 2 && tile >= 16 && !plan.resident_x)) &&
-            plan.stages >= 2 && plan.stages <= kStreamMaxStages && plan.clusters >= 1 &&
+             ((plan.group_rows == 2 || plan.group_rows == 4) && cluster >= plan.group_rows &&
+              tile >= 8 * plan.group_rows && !plan.resident_x)) &&
+            !(plan.resident_x && stream_24_exchange_in_ring(tile, cluster)) && plan.stages >= 2 &&
+            plan.stages <= kStreamMaxStages && plan.clusters >= 1 &&
             static_cast<std::size_t>(plan.blocks()) * 4 <= kMatmul24CounterBytes,
         ErrorCode::kInvalidArgument, "matmul_24_sm90: there is no kernel for the plan \"{}\"",
         to_string(plan));
@@ -144,7 +146,7 @@ void check_plan(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
         ErrorCode::kInvalidArgument,
         "matmul_24_sm90: the plan \"{}\" cuts {} x {} slabs into empty or broken ranges", to_string(plan),
         layout.row_blocks(), layout.k_tiles());
-  const int shared = stream_memory(plan, layout.k_tiles(), layout.element_bytes).bytes;
+  const int shared = stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes);
   check(shared <= caps.shared_memory_per_block, ErrorCode::kInvalidArgument,
         "matmul_24_sm90: the plan \"{}\" needs {} bytes of shared memory, the device has {}", to_string(plan),
         shared, caps.shared_memory_per_block);

@@ -57,7 +57,7 @@ void choose_clusters(Matmul24Sm90Plan& plan, const formats::TwoFourSm90Layout& l
 void choose_stages(Matmul24Sm90Plan& plan, const formats::TwoFourSm90Layout& layout, int budget) {
   plan.stages = kMaxStages;
   while (plan.stages > kMinStages &&
-         stream_memory(plan, layout.k_tiles(), layout.element_bytes).bytes > budget)
+         stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes) > budget)
     --plan.stages;
 }
 
@@ -82,7 +82,7 @@ Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const S
       plan.group_rows == 1 && plan.clusters == layout.row_blocks() && plan.blocks() <= caps.multiprocessors &&
       (layout.k_tiles() + plan.cluster - 1) / plan.cluster * plan.token_tile * 128 <= kMaxResidentBytes;
   choose_stages(plan, layout, budget);
-  const int needed = stream_memory(plan, layout.k_tiles(), layout.element_bytes).bytes;
+  const int needed = stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes);
   check(needed <= caps.shared_memory_per_block, ErrorCode::kInvalidArgument,
         "matmul_24_sm90: {} needs {} bytes of shared memory, the device has {}", to_string(plan), needed,
         caps.shared_memory_per_block);
@@ -97,7 +97,7 @@ std::string to_string(const Matmul24Sm90Plan& plan) {
   }
   return fmt::format("stream {} rows x {} tokens, {} stages, {} clusters of {}{}{}", plan.row_tile,
                      plan.token_tile, plan.stages, plan.clusters, plan.cluster,
-                     plan.group_rows == 2 ? ", row blocks in pairs" : "",
+                     plan.group_rows > 1 ? fmt::format(", x for {} row blocks", plan.group_rows) : "",
                      plan.resident_x ? ", resident x" : "");
 }
 
@@ -106,9 +106,13 @@ int stream_x_slots(const Matmul24Sm90Plan& plan, std::int64_t k_tiles) {
   return static_cast<int>((k_tiles + plan.cluster - 1) / plan.cluster);
 }
 
+int stream_shared_bytes(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes) {
+  return stream_memory(plan, k_tiles, element_bytes).bytes;
+}
+
 Stream24Memory stream_memory(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes) {
   return stream_24_memory(plan.token_tile, plan.stages, stream_x_slots(plan, k_tiles), element_bytes,
-                          plan.cluster / plan.group_rows);
+                          stream_splits(plan));
 }
 
 std::int64_t stream_row_groups(const Matmul24Sm90Plan& plan, std::int64_t row_blocks) {

@@ -40,8 +40,7 @@ struct Matmul24Sm90Plan {
   int stages = 4;      // slabs in flight a block; kLarge: the kernel's own
   int cluster = 1;  // blocks of a cluster. kStream: they split k and add up through shared memory; kLarge: 2,
                     // which share tokens
-  int group_rows = 1;  // kStream: row blocks that a cluster works on at a time, 1 or 2; x is fetched once for
-                       // two
+  int group_rows = 1;  // kStream: row blocks that a cluster works on at a time, 1, 2 or 4, which share x
   int clusters = 1;    // kStream: each takes an equal share of the slabs, in order; kLarge: of the tiles
   bool resident_x =
       false;  // kStream: a block keeps its part of x in shared memory; clusters take whole row blocks
@@ -56,15 +55,18 @@ struct Matmul24Sm90Plan {
 Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps);
 
 // "stream 128 rows x 16 tokens, 6 stages, 33 clusters of 4", "stream 128 rows x 128 tokens, 4 stages, 16
-// clusters of 8, row blocks in pairs"
+// clusters of 8, x for 2 row blocks"
 std::string to_string(const Matmul24Sm90Plan& plan);
 
-// kStream: k-tiles of x that a block has room for, and the shared memory of a block, for a weight of
+// kStream: k-tiles of x that a block has room for, and bytes of shared memory of a block, for a weight of
 // `k_tiles` k-tiles.
 int stream_x_slots(const Matmul24Sm90Plan& plan, std::int64_t k_tiles);
+int stream_shared_bytes(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes);
 Stream24Memory stream_memory(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes);
 
-// kStream: what clusters take of a weight of `row_blocks` row blocks, single ones or pairs.
+// kStream: the blocks of a cluster that split k, and what clusters take of a weight of `row_blocks` row
+// blocks: groups of plan.group_rows.
+inline int stream_splits(const Matmul24Sm90Plan& plan) { return plan.cluster / plan.group_rows; }
 std::int64_t stream_row_groups(const Matmul24Sm90Plan& plan, std::int64_t row_blocks);
 
 }  // namespace grille::kernels

@@ -25,7 +25,7 @@ TEST(Matmul24Sm90Plan, FitsEveryShape) {
           EXPECT_GE(plan.stages, 2);
           EXPECT_LE(plan.stages, kStreamMaxStages);
           const formats::TwoFourSm90Layout layout{n, k, size};
-          EXPECT_LE(stream_memory(plan, layout.k_tiles(), size).bytes, caps.shared_memory_per_block);
+          EXPECT_LE(stream_shared_bytes(plan, layout.k_tiles(), size), caps.shared_memory_per_block);
           EXPECT_GE(plan.clusters, 1);
           EXPECT_LE(plan.blocks(), 2 * caps.multiprocessors);
           EXPECT_LE(plan.clusters, stream_row_groups(plan, layout.row_blocks()) * layout.k_tiles());
@@ -48,7 +48,7 @@ TEST(Matmul24Sm90Plan, ClustersTakeWholeRowBlocksAndLongSharesTwoAMultiprocessor
     EXPECT_EQ(plan.cluster, cluster) << to_string(plan);
     EXPECT_EQ(plan.group_rows, group_rows) << to_string(plan);
     EXPECT_EQ(plan.resident_x, resident) << to_string(plan);
-    const int shared = stream_memory(plan, formats::TwoFourSm90Layout{n, k, 1}.k_tiles(), 1).bytes;
+    const int shared = stream_shared_bytes(plan, formats::TwoFourSm90Layout{n, k, 1}.k_tiles(), 1);
     const bool two_fit = shared + 1024 <= caps.shared_memory_per_multiprocessor / 2;
     EXPECT_EQ(two_fit, k < 14336 || m == 128) << to_string(plan);
   };
@@ -124,7 +124,7 @@ TEST(Matmul24Sm90Plan, PrintsItself) {
   plan.clusters = 33;
   EXPECT_EQ(to_string(plan), "stream 128 rows x 16 tokens, 6 stages, 33 clusters of 4");
   plan.group_rows = 2;
-  EXPECT_EQ(to_string(plan), "stream 128 rows x 16 tokens, 6 stages, 33 clusters of 4, row blocks in pairs");
+  EXPECT_EQ(to_string(plan), "stream 128 rows x 16 tokens, 6 stages, 33 clusters of 4, x for 2 row blocks");
 }
 
 }  // namespace

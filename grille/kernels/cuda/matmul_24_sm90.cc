@@ -53,6 +53,7 @@ Stream24Params make_params(const Matmul24Sm90Args& args, const Matmul24Sm90Plan&
   p.row_blocks = static_cast<int>(layout.row_blocks());
   p.k_tiles = static_cast<int>(layout.k_tiles());
   p.group_rows = plan.group_rows;
+  p.splits = stream_splits(plan);
   p.clusters = plan.clusters;
   p.stages = plan.stages;
   p.x_slots = stream_x_slots(plan, p.k_tiles);
@@ -94,7 +95,7 @@ void stream_24_sm90_cuda(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& p
   launch.token_tile = plan.token_tile;
   launch.cluster = plan.cluster;
   launch.shared_bytes =
-      stream_memory(plan, launch.params.k_tiles, static_cast<int>(dtype_size(args.x.dtype))).bytes;
+      stream_shared_bytes(plan, launch.params.k_tiles, static_cast<int>(dtype_size(args.x.dtype)));
   // What runs before a copy of x has finished when the copy has, and the next pass comes after our own
   // kernel.
   launch.overlap_previous = args.overlap_previous || !is_matmul_24_sm90_aligned(args.x);

@@ -241,7 +241,7 @@ std::string name_of(const Case& c, const Matmul24Sm90Plan& plan) {
 std::vector<Matmul24Sm90Plan> every_plan(Matmul24Sm90Plan plan, const formats::TwoFourSm90Layout& layout,
                                          const Sm90Caps& caps) {
   std::vector<Matmul24Sm90Plan> plans;
-  for (int group_rows : {1, 2}) {
+  for (int group_rows : {1, 2, 4}) {
     for (int cluster : {1, 2, 4, 8}) {
       for (int clusters : {1, 2, 3, 7, 13}) {
         for (int stages : {2, 3, 4, 7}) {
@@ -251,10 +251,12 @@ std::vector<Matmul24Sm90Plan> every_plan(Matmul24Sm90Plan plan, const formats::T
             plan.clusters = clusters;
             plan.stages = stages;
             plan.resident_x = resident;
-            if (group_rows == 2 && (cluster == 1 || plan.token_tile < 16 || resident)) continue;
-            if (resident && (stages == 3 || layout.row_blocks() % clusters != 0)) continue;
+            if (cluster < group_rows || plan.token_tile < 8 * group_rows) continue;
+            if (resident && (stages == 3 || group_rows > 1 || layout.row_blocks() % clusters != 0 ||
+                             stream_24_exchange_in_ring(plan.token_tile, cluster)))
+              continue;
             if (clusters > stream_row_groups(plan, layout.row_blocks()) * layout.k_tiles()) continue;
-            if (stream_memory(plan, layout.k_tiles(), layout.element_bytes).bytes <=
+            if (stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes) <=
                 caps.shared_memory_per_block)
               plans.push_back(plan);
           }
@@ -423,8 +425,14 @@ TEST_F(GpuMatmul24Sm90, WrongArgumentsAreErrors) {
   plan.cluster = 1;
   plan.group_rows = 2;
   EXPECT_THROW(matmul_24_sm90(device.args, plan), Error);
-  plan.cluster = 2;
+  plan.cluster = 8;
   plan.group_rows = 1;
+  plan.token_tile = 128;
+  plan.resident_x = true;
+  EXPECT_THROW(matmul_24_sm90(device.args, plan), Error);
+  plan.token_tile = 8;
+  plan.resident_x = false;
+  plan.cluster = 2;
   plan.stages = kMatmul24CounterBytes;
   EXPECT_THROW(matmul_24_sm90(device.args, plan), Error);
 }

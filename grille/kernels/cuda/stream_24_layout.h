@@ -52,7 +52,7 @@ constexpr Stream24Memory stream_24_memory(int token_tile, int stages, int x_slot
   return memory;
 }
 
-// A cluster works on one row block at a time, or on two neighbours, which use the same x: a row group. The
+// A cluster works on one row block at a time, or on 2 or 4 neighbours, which use the same x: a row group. The
 // k-tiles of all row groups ("slabs" in what follows) are cut into equal ranges, one a cluster; a row group
 // that is cut is added up in the workspace. Cluster `cluster` of `clusters` begins at slab
 // stream_24_first_slab().

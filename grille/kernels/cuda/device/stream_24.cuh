@@ -3,10 +3,10 @@
 // A block is a producer warp, which fills a ring of stages (a slab of W and the k-tile of x that belongs to
 // it), and two consumer warpgroups of 64 weight rows each (W is the sparse operand A of wgmma, x is B).
 // Clusters take equal ranges of slabs; the blocks of a cluster split the k-tiles of a row block between them
-// and send each other their sums, each adds up its share of the rows. With many tokens a cluster works on two
-// row blocks at a time, and x goes to the blocks of both at once. What is left of a row block that lies in
-// the ranges of several clusters is added up by the last of them to finish, in the order of clusters, from
-// the workspace: nothing waits for another cluster, and the order of every sum is fixed.
+// and send each other their sums, each adds up its share of the rows. With many tokens a cluster works on
+// several row blocks at a time, and x goes to the blocks of all at once. What is left of a row block that
+// lies in the ranges of several clusters is added up by the last of them to finish, in the order of clusters,
+// from the workspace: nothing waits for another cluster, and the order of every sum is fixed.
 #pragma once
 
 #include "grille/kernels/cuda/device/sm90_ptx.cuh"
@@ -62,7 +62,7 @@ class Producer {
       if (!p_.resident_x) fetch_x(ring_.stage, k_tile, memory_.full(ring_.stage));
       ring_.advance(p_.stages);
     }
-    if (p_.group_rows > 1) wait_for_neighbour();
+    if (p_.group_rows > 1) wait_for_neighbours();
   }
 
  private:
@@ -72,9 +72,9 @@ class Producer {
       wait_barrier(memory_.refill(), exchanges_ & 1);
   }
 
-  // Until the block that uses the same x has arrived at this one's barriers for the last time: a block must
+  // Until the blocks that use the same x have arrived at this one's barriers for the last time: a block must
   // not end before.
-  __device__ void wait_for_neighbour() {
+  __device__ void wait_for_neighbours() {
     wait_for_exchanges();
     for (int i = 0; i < p_.stages; ++i) {
       wait_barrier(memory_.empty(ring_.stage), ring_.parity);
@@ -84,21 +84,22 @@ class Producer {
 
   __device__ void fetch_slab(int stage, int row_block, int k_tile) {
     arrive_and_expect(memory_.full(stage), Shape::kSlabBytes + (p_.resident_x ? 0 : Shape::kXBytes));
-    // The last of an odd number of row blocks has no neighbour: any weight will do, y has no such rows.
+    // Past the last row block any weight will do: y has no such rows.
     const std::int64_t slab =
         static_cast<std::int64_t>(min(row_block, p_.row_blocks - 1)) * p_.k_tiles + k_tile;
     copy_bulk(memory_.slab(stage), p_.slabs + slab * Shape::kSlabBytes, Shape::kSlabBytes,
               memory_.full(stage), evict_first_policy());
   }
 
-  // Of two blocks that use the same x, each fetches half of the tokens for both.
+  // Of the blocks that use the same x, each fetches its part of the tokens for all.
   __device__ void fetch_x(int slot, int k_tile, std::uint32_t barrier) {
     if (p_.group_rows == 1) {
       copy_tile(memory_.x(slot), x_map_, k_tile * 128, p_.token_begin, barrier, evict_last_policy());
     } else {
-      const int ranks = ((1 << place_.splits) | 1) << place_.split;
-      copy_tile_to_ranks(memory_.x(slot) + place_.part * (Shape::kXBytes / 2), x_map_, k_tile * 128,
-                         p_.token_begin + place_.part * (Shape::kTokens / 2), barrier,
+      int ranks = 0;
+      for (int part = 0; part < p_.group_rows; ++part) ranks |= 1 << place_.rank_of_part(part);
+      const int token = place_.part * (p_.group_rows == 2 ? Shape::kTokens / 2 : Shape::kTokens / 4);
+      copy_tile_to_ranks(memory_.x(slot) + token * 128, x_map_, k_tile * 128, p_.token_begin + token, barrier,
                          static_cast<std::uint16_t>(ranks));
     }
   }
@@ -121,7 +122,7 @@ __device__ __forceinline__ void release(const Stream24Params& p, const StreamMem
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (p.group_rows == 1) {
     if (lane == 0) arrive(memory.empty(stage));
-  } else if (lane < 2) {
+  } else if (lane < p.group_rows) {
     arrive_remote(map_to_rank(memory.empty(stage), ClusterPlace(p).rank_of_part(lane)));
   }
 }

@@ -12,10 +12,10 @@ struct ClusterPlace {
   int splits;
   int split, part;
 
-  __device__ explicit ClusterPlace(const Stream24Params& p) : splits(cluster_size() >> (p.group_rows - 1)) {
+  __device__ explicit ClusterPlace(const Stream24Params& p) : splits(p.splits) {
     const int rank = cluster_rank();
-    part = rank >= splits ? 1 : 0;
-    split = rank - part * splits;
+    part = rank >> (31 - __clz(splits));
+    split = rank & (splits - 1);
   }
   __device__ int rank_of_split(int other) const { return part * splits + other; }
   __device__ int rank_of_part(int other) const { return other * splits + split; }
