@@ -16,6 +16,8 @@ constexpr int kStreamExchangeTokens = 64;   // tokens that a cluster adds up at 
 constexpr int kStreamExchangeStride = 132;  // floats from token to token: 128 rows, and no bank conflicts
 constexpr int kStreamMaxStages = 24;
 constexpr int kStreamMaxCluster = 8;
+constexpr int kStreamPromotedTokens =
+    32;  // float8: up to this token tile sums are added up in fp32 as they come
 
 constexpr int stream_24_exchange_bytes(int token_tile) {
   return (token_tile < kStreamExchangeTokens ? token_tile : kStreamExchangeTokens) * kStreamExchangeStride *
