@@ -24,9 +24,12 @@ struct Matmul24Sm90Args {
   ConstMatrixView residual;             // [m, n], dtype of y; data null: none. May be y itself
   MatrixView y;                         // [m, n] bfloat16, float16 or float32; must not alias anything else
   bool swiglu = false;                  // y is [m, n / 2] bfloat16 or float16
-  // float8, large batches: sums stay in the tensor cores, which keep about 14 bits of them (what cuBLASLt
+  // float8, the large kernel: sums stay in the tensor cores, which keep about 14 bits of them (what cuBLASLt
   // calls fast accumulation). Otherwise they are added up in fp32 every 512 columns of k.
   bool fast_accumulation = false;
+  // Measured plans to choose from before the rule; null: the built-in ones. The same as the workspace was
+  // planned with.
+  const Matmul24PlanTable* plans = nullptr;
   // matmul_24_sm90_workspace() bytes, 256-byte aligned. Its first kMatmul24CounterBytes must be zero before
   // the first call; every call leaves them zero. One workspace serves all calls of one stream.
   void* workspace = nullptr;

@@ -8,6 +8,7 @@
 #include "grille/formats/two_four_sm90.h"
 #include "grille/kernels/cuda/stream_24_layout.h"
 #include "grille/kernels/matmul_24_large_plan.h"
+#include "grille/kernels/matmul_24_plan_table.h"
 
 namespace grille::kernels {
 namespace {
@@ -63,7 +64,14 @@ void choose_stages(Matmul24Sm90Plan& plan, const formats::TwoFourSm90Layout& lay
 
 }  // namespace
 
-Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps) {
+Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps,
+                                     const Matmul24PlanTable* measured) {
+  const Matmul24PlanTable& table = measured != nullptr ? *measured : built_in_24_plans();
+  const Matmul24Sm90Plan* plan = table.find(problem, caps);
+  return plan != nullptr ? *plan : rule_plan_24_sm90(problem, caps);
+}
+
+Matmul24Sm90Plan rule_plan_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps) {
   if (problem.m > kMaxStreamTokens || problem.swiglu) return plan_matmul_24_large(problem, caps);
   const formats::TwoFourSm90Layout layout{problem.n, problem.k, element_bytes(problem.dtype)};
   Matmul24Sm90Plan plan;

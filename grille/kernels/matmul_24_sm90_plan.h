@@ -10,6 +10,8 @@
 
 namespace grille::kernels {
 
+class Matmul24PlanTable;
+
 struct Matmul24Sm90Problem {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -51,8 +53,22 @@ struct Matmul24Sm90Plan {
   bool operator==(const Matmul24Sm90Plan&) const = default;
 };
 
+// What `measured` holds for the problem, else what the rule says. Null: the built-in table.
 // Throws Error{kInvalidArgument} if no shared memory of this size can hold the smallest pipeline.
-Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps);
+Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps,
+                                     const Matmul24PlanTable* measured = nullptr);
+
+// The rule: a plan from the problem's sizes alone. Throws as above.
+Matmul24Sm90Plan rule_plan_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps);
+
+// Why no kernel can run the plan, in one line; empty if one can.
+std::string refusal_of_plan_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps,
+                                    const Matmul24Sm90Plan& plan);
+
+// Whether a plan found by measuring may take the place of the rule's: it can run, takes all tokens at once
+// and sums as the rule's plans do (Matmul24Sm90Plan::promote).
+bool may_replace_rule_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps,
+                              const Matmul24Sm90Plan& plan);
 
 // "stream 128 rows x 16 tokens, 6 stages, 33 clusters of 4", "stream 128 rows x 128 tokens, 4 stages, 16
 // clusters of 8, x for 2 row blocks"

@@ -19,7 +19,7 @@ TEST(Matmul24Sm90Plan, FitsEveryShape) {
     for (std::int64_t m = 1; m <= 128; ++m) {
       for (std::int64_t n : {1, 128, 129, 4096, 6144, 28672, 128256}) {
         for (std::int64_t k : {4, 64, 4096, 14336, 28672}) {
-          const Matmul24Sm90Plan plan = plan_matmul_24_sm90({m, n, k, dtype}, caps);
+          const Matmul24Sm90Plan plan = rule_plan_24_sm90({m, n, k, dtype}, caps);
           EXPECT_GE(plan.token_tile, m);
           EXPECT_TRUE(plan.token_tile == 8 || plan.token_tile < 2 * m) << to_string(plan);
           EXPECT_GE(plan.stages, 2);
@@ -43,7 +43,7 @@ TEST(Matmul24Sm90Plan, ClustersTakeWholeRowBlocksAndLongSharesTwoAMultiprocessor
   const Sm90Caps caps;
   const auto expect = [&](std::int64_t m, std::int64_t n, std::int64_t k, int clusters, int cluster,
                           int group_rows, bool resident) {
-    const Matmul24Sm90Plan plan = plan_matmul_24_sm90({m, n, k, DType::kFloat8E4M3}, caps);
+    const Matmul24Sm90Plan plan = rule_plan_24_sm90({m, n, k, DType::kFloat8E4M3}, caps);
     EXPECT_EQ(plan.clusters, clusters) << to_string(plan);
     EXPECT_EQ(plan.cluster, cluster) << to_string(plan);
     EXPECT_EQ(plan.group_rows, group_rows) << to_string(plan);
@@ -84,7 +84,7 @@ TEST(Matmul24Sm90Plan, SharedMemoryHoldsTheExchange) {
 }
 
 TEST(Matmul24Sm90Plan, TooLittleSharedMemoryIsAnError) {
-  EXPECT_THROW(plan_matmul_24_sm90({128, 4096, 4096, DType::kBFloat16}, {132, 49152, 65536}), Error);
+  EXPECT_THROW(rule_plan_24_sm90({128, 4096, 4096, DType::kBFloat16}, {132, 49152, 65536}), Error);
 }
 
 TEST(Matmul24Sm90Plan, RangesOfClustersCoverAllSlabsOnce) {
@@ -105,7 +105,7 @@ TEST(Matmul24Sm90Plan, RangesOfClustersCoverAllSlabsOnce) {
 
 TEST(Matmul24Sm90Plan, TheWorkspaceHoldsACopyOfXOnlyWhereItIsNeeded) {
   Matmul24Sm90Problem problem{3, 4096, 100, DType::kBFloat16};
-  const Matmul24Sm90Plan plan = plan_matmul_24_sm90(problem, {});
+  const Matmul24Sm90Plan plan = rule_plan_24_sm90(problem, {});
   const std::size_t aligned = matmul_24_sm90_workspace(problem, plan);
   problem.x_aligned = false;
   EXPECT_EQ(matmul_24_sm90_workspace(problem, plan), aligned + 3 * 256);

@@ -97,6 +97,8 @@ class LinearRun {
     for (const std::string& name : names) {
       try {
         layer.contenders.push_back(registry_.make(contender_info(name), layer.data));
+        const std::string limits = layer.contenders.back()->limits();
+        if (!limits.empty()) note(fmt::format("{}: {}", name, limits));
       } catch (const Error& error) {
         if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kNotFound) throw;
         note(fmt::format("{}: {}", name, error.what()));

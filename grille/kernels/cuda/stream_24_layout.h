@@ -14,6 +14,8 @@ constexpr int kStreamThreads = 288;  // two consumer warpgroups and a producer w
 constexpr int kConsumers = 256;      // threads of the two
 constexpr int kStreamMaxStages = 24;
 constexpr int kStreamMaxCluster = 8;
+constexpr int kStreamPromotedTokens =
+    32;  // float8: up to this token tile sums are added up in fp32 as they come
 
 // The sums of a warp are chunks: 16 rows x 8 tokens, four values a thread, 16 bytes each, in the order of
 // threads.
