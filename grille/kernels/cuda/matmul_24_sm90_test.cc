@@ -349,7 +349,7 @@ TEST_F(GpuMatmul24Sm90, RunsAreTheSameBitForBit) {
 // Many launches in a row, each started before the one in front has ended, that fill the device.
 TEST_F(GpuMatmul24Sm90, OverlappingLaunchesThatFillTheDeviceAreExact) {
   for (std::int64_t m : {61, 128}) {
-    for (auto [n, k] : {std::pair<int, int>{3970, 2048}, {6144, 1024}, {16000, 132}}) {
+    for (auto [n, k] : {std::pair<int, int>{3970, 2048}, {16000, 132}}) {
       const Problem p({.dtype = DType::kFloat8E4M3, .m = m, .n = n, .k = k}, 19);
       OnDevice device(p, stream(), workspace_, kWorkspaceBytes);
       device.args.overlap_previous = true;
