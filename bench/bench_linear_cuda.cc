@@ -6,6 +6,7 @@
 #include "grille/base/error.h"
 #include "grille/benchmark/report.h"
 #include "grille/benchmark/roofline.h"
+#include "grille/benchmark/tune.h"
 
 namespace {
 
@@ -43,6 +44,13 @@ int main(int argc, char** argv) {
     grille::benchmark::LinearOptions options = grille::benchmark::linear_options(request);
     options.device = grille::cli::linear_device(device);
     Lines progress;
+    if (!request.tune.empty()) {
+      grille::benchmark::GrowingPlanFile file(request.tune);
+      const auto tuned = grille::benchmark::run_tune(options, file, progress);
+      std::fputs(grille::benchmark::tune_table(tuned).c_str(), stdout);
+      if (!json.empty()) write(json, grille::benchmark::tune_json(tuned).dump(1) + "\n");
+      return 0;
+    }
     const auto results = grille::benchmark::run_linear(options, progress);
     std::fputs(grille::benchmark::linear_table(results).c_str(), stdout);
     if (!json.empty()) write(json, grille::benchmark::linear_json(results).dump(1) + "\n");

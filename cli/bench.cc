@@ -5,6 +5,7 @@
 #include "cli/linear_options.h"
 #include "grille/benchmark/report.h"
 #include "grille/benchmark/roofline.h"
+#include "grille/benchmark/tune.h"
 #include "grille/checkpoint/output_file.h"
 
 namespace grille::cli {
@@ -19,6 +20,12 @@ nlohmann::json run(const LinearCommand& command, const CommandContext& context) 
   benchmark::LinearOptions options = benchmark::linear_options(command.request);
   options.seed = context.options.seed;
   options.device = linear_device(context.options.device);
+  if (!command.request.tune.empty()) {
+    benchmark::GrowingPlanFile file(command.request.tune);
+    const benchmark::TuneResults tuned = benchmark::run_tune(options, file, context.progress);
+    if (!context.options.json) std::cout << benchmark::tune_table(tuned);
+    return benchmark::tune_json(tuned);
+  }
   const benchmark::LinearResults results = benchmark::run_linear(options, context.progress);
   if (!command.svg.empty()) checkpoint::write_file(command.svg, benchmark::roofline_svg(results));
   if (!context.options.json) std::cout << benchmark::linear_table(results);

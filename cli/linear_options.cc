@@ -36,7 +36,21 @@ void add_linear_options(CLI::App& command, benchmark::LinearRequest& request, st
       ->capture_default_str();
   command.add_option("--turns", request.turns, "In so many turns, between which the other contenders run")
       ->capture_default_str();
-  command.add_option("--svg", svg, "Also write a roofline plot")->option_text("FILE");
+  CLI::Option* roofline = command.add_option("--svg", svg, "Also write a roofline plot")->option_text("FILE");
+  CLI::Option* plans =
+      command
+          .add_option(
+              "--plans", request.plans,
+              "Let the 2:4 kernels use the plans of this file, or none but their rule, in place of the "
+              "built-in ones")
+          ->option_text("FILE|none");
+  command
+      .add_option(
+          "--tune", request.tune,
+          "Measure no baselines but every plan of the 2:4 kernels, and add the best ones to this file")
+      ->option_text("FILE")
+      ->excludes(roofline)
+      ->excludes(plans);
 }
 
 int linear_device(const std::string& device) {

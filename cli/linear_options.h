@@ -12,7 +12,8 @@ namespace grille::cli {
 inline constexpr const char* kLinearExamples =
     "grille bench linear\n"
     "  grille bench linear --model llama-3-70b --m 1,64,2048 --formats 2:4-fp8 --svg roofline.svg\n"
-    "  grille bench linear --shapes 4096x6144,8192x8192 --baselines cublaslt-bf16 --json > linear.json";
+    "  grille bench linear --shapes 4096x6144,8192x8192 --baselines cublaslt-bf16 --json > linear.json\n"
+    "  grille bench linear --tune h200.json && grille bench linear --plans h200.json";
 
 void add_linear_options(CLI::App& command, benchmark::LinearRequest& request, std::string& svg);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "grille/base/error.h"
+#include "grille/benchmark/plan_file.h"
 
 namespace grille::benchmark {
 
@@ -24,6 +25,15 @@ LinearOptions linear_options(const LinearRequest& request) {
         "--turns: expected 1 to 1000, got {}", request.turns);
   options.seconds = request.seconds;
   options.turns = request.turns;
+  check(request.tune.empty() || !options.formats.empty(), ErrorCode::kInvalidArgument,
+        "--tune: no format is left to tune");
+  check(request.tune.empty() || request.plans.empty(), ErrorCode::kInvalidArgument,
+        "--tune tries all plans; --plans is for a run that measures with the plans of a file");
+  if (request.plans == "none") {
+    options.plans = std::make_shared<kernels::Matmul24PlanTable>();
+  } else if (!request.plans.empty()) {
+    options.plans = std::make_shared<kernels::Matmul24PlanTable>(read_plan_file(request.plans).table());
+  }
   return options;
 }
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "grille/base/progress.h"
 #include "grille/benchmark/contenders.h"
 #include "grille/benchmark/points.h"
+#include "grille/kernels/matmul_24_plan_table.h"
 
 namespace grille::benchmark {
 
@@ -21,6 +23,8 @@ struct LinearRequest {
   std::string baselines = "matching";  // those of the formats' types
   double seconds = 0.05;
   int turns = 5;
+  std::string plans;  // a file of measured plans, or "none"; empty: the built-in ones
+  std::string tune;   // a file that measured plans are added to: nothing else is measured then
 };
 
 struct LinearOptions {
@@ -33,6 +37,7 @@ struct LinearOptions {
   int turns = 5;          // in so many turns, between which the others run
   std::uint64_t seed = 0;
   int device = 0;
+  std::shared_ptr<const kernels::Matmul24PlanTable> plans;  // null: the built-in ones
 };
 
 // Throws Error{kInvalidArgument} for what cannot be measured, in one line.

@@ -76,6 +76,13 @@ TEST(BenchmarkLinear, WhatCannotBeMeasuredIsRefusedInOneLine) {
   request = {};
   request.formats = request.baselines = "none";
   refused(request, "nothing is left");
+  request = {};
+  request.formats = "none";
+  request.tune = "t.json";
+  refused(request, "--tune");
+  request.formats = "all";
+  request.plans = "none";
+  refused(request, "--plans");
   for (const double seconds : {0.0, -1.0, 61.0, std::numeric_limits<double>::quiet_NaN()}) {
     request = {};
     request.seconds = seconds;
@@ -84,6 +91,16 @@ TEST(BenchmarkLinear, WhatCannotBeMeasuredIsRefusedInOneLine) {
   request = {};
   request.turns = 0;
   refused(request, "--turns");
+}
+
+TEST(BenchmarkLinear, PlansAreTheBuiltInOnesUnlessAFileOrNoneIsAskedFor) {
+  LinearRequest request;
+  EXPECT_EQ(linear_options(request).plans, nullptr);
+  request.plans = "none";
+  ASSERT_NE(linear_options(request).plans, nullptr);
+  EXPECT_TRUE(linear_options(request).plans->entries().empty());
+  request.plans = "there/is/no/such/file.json";
+  EXPECT_THROW(linear_options(request), Error);
 }
 
 TEST(BenchmarkLinear, EveryBaselineHasAnOwnNameAndSaysWhatItIs) {

@@ -25,17 +25,6 @@ double best_of(const std::vector<LinearPoint>& points, Library library, DType dt
   return best;
 }
 
-std::string device_lines(const DeviceRecord& d) {
-  const auto known = [](const std::string& version) { return version.empty() ? "not used" : version; };
-  return fmt::format(
-      "{}, sm_{}, {} multiprocessors, {} MB L2; driver {}, CUDA {}, cuBLASLt {}, cuSPARSELt {}\n"
-      "read {:.2f} TB/s, copy {:.2f} TB/s (measured); SM clock {:.0f} MHz under load, {:.0f} at most; "
-      "power limit {:.0f} W\n",
-      d.name, d.compute_capability, d.multiprocessors, d.l2_bytes >> 20, d.driver, d.cuda_runtime,
-      known(d.cublaslt), known(d.cusparselt), d.read_bytes_per_second * 1e-12,
-      d.copy_bytes_per_second * 1e-12, d.sm_mhz, d.sm_mhz_max, d.power_limit_watts);
-}
-
 std::string share(double limit_us, double us) {
   return limit_us > 0 ? fmt::format("{:.0f}%", 100 * limit_us / us) : "-";
 }
@@ -130,6 +119,19 @@ nlohmann::json point_json(const LinearResults& results, const LinearPoint& p) {
           {"versus", std::move(versus)}};
 }
 
+}  // namespace
+
+std::string device_lines(const DeviceRecord& d) {
+  const auto known = [](const std::string& version) { return version.empty() ? "not used" : version; };
+  return fmt::format(
+      "{}, sm_{}, {} multiprocessors, {} MB L2; driver {}, CUDA {}, cuBLASLt {}, cuSPARSELt {}\n"
+      "read {:.2f} TB/s, copy {:.2f} TB/s (measured); SM clock {:.0f} MHz under load, {:.0f} at most; "
+      "power limit {:.0f} W\n",
+      d.name, d.compute_capability, d.multiprocessors, d.l2_bytes >> 20, d.driver, d.cuda_runtime,
+      known(d.cublaslt), known(d.cusparselt), d.read_bytes_per_second * 1e-12,
+      d.copy_bytes_per_second * 1e-12, d.sm_mhz, d.sm_mhz_max, d.power_limit_watts);
+}
+
 nlohmann::json device_json(const DeviceRecord& d) {
   return {{"name", d.name},
           {"compute_capability", d.compute_capability},
@@ -145,8 +147,6 @@ nlohmann::json device_json(const DeviceRecord& d) {
           {"sm_mhz_max", d.sm_mhz_max},
           {"power_limit_watts", d.power_limit_watts}};
 }
-
-}  // namespace
 
 std::string linear_table(const LinearResults& results) {
   std::string text =

@@ -15,4 +15,8 @@ std::string linear_table(const LinearResults& results);
 // Keys: machine, points[], chains[], layer_sums[], summary{contender{baseline{...}}}, notes[].
 nlohmann::json linear_json(const LinearResults& results);
 
+// The parts of both that describe the device.
+std::string device_lines(const DeviceRecord& device);
+nlohmann::json device_json(const DeviceRecord& device);
+
 }  // namespace grille::benchmark

@@ -89,6 +89,18 @@ Matmul24Sm90Plan plan_matmul_24_large(const Matmul24Sm90Problem& problem, const 
   return best;
 }
 
+std::vector<Matmul24Sm90Plan> candidate_plans_24_large(const Matmul24Sm90Problem& problem,
+                                                       const Sm90Caps& caps) {
+  std::vector<Matmul24Sm90Plan> plans;
+  for (const TileCost& tile : kTiles) {
+    if (tile.promote != wants_promotion(problem)) continue;
+    for (bool split : {false, true}) {
+      if (!split || tile.splits) plans.push_back(make_plan(problem, tile, split, caps));
+    }
+  }
+  return plans;
+}
+
 bool is_large_24_plan(const Matmul24Sm90Problem& problem, const Matmul24Sm90Plan& plan) {
   for (const TileCost& tile : kTiles) {
     if (tile.row_tile != plan.row_tile || tile.token_tile != plan.token_tile ||

@@ -2,12 +2,18 @@
 // device.
 #pragma once
 
+#include <vector>
+
 #include "grille/kernels/matmul_24_sm90_plan.h"
 
 namespace grille::kernels {
 
 // The plan of the least time, estimated from what was measured on an H200.
 Matmul24Sm90Plan plan_matmul_24_large(const Matmul24Sm90Problem& problem, const Sm90Caps& caps);
+
+// Every tile that there is a kernel for, split and not, with as many clusters as it has work for.
+std::vector<Matmul24Sm90Plan> candidate_plans_24_large(const Matmul24Sm90Problem& problem,
+                                                       const Sm90Caps& caps);
 
 // Whether there is a kernel for a plan of Matmul24Kernel::kLarge.
 bool is_large_24_plan(const Matmul24Sm90Problem& problem, const Matmul24Sm90Plan& plan);

@@ -116,36 +116,8 @@ void check_workspace(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan)
 }
 
 void check_plan(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
-  if (plan.kernel == Matmul24Kernel::kLarge) {
-    check(is_large_24_plan(problem_of(args), plan) &&
-              static_cast<std::size_t>(plan.blocks()) * 8 <= kMatmul24CounterBytes,
-          ErrorCode::kInvalidArgument,
-          "matmul_24_sm90: there is no kernel for the plan \"{}\" of [{}, {}] x {} tokens", to_string(plan),
-          args.weight.rows, args.weight.cols, args.x.rows);
-    sm90_caps(args.stream);  // throws for another device
-    return;
-  }
-  check(!args.swiglu, ErrorCode::kInvalidArgument, "matmul_24_sm90: the streaming kernel has no SwiGLU");
-  const int tile = plan.token_tile;
-  const int cluster = plan.cluster;
-  check(plan.kernel == Matmul24Kernel::kStream && plan.row_tile == 128 &&
-            (tile == 8 || tile == 16 || tile == 32 || tile == 64 || tile == 128) &&
-            (cluster == 1 || cluster == 2 || cluster == 4 || cluster == 8) && plan.stages >= 2 &&
-            plan.stages <= kStreamMaxStages && plan.clusters >= 1 &&
-            static_cast<std::size_t>(plan.blocks()) * 4 <= kMatmul24CounterBytes,
-        ErrorCode::kInvalidArgument, "matmul_24_sm90: there is no kernel for the plan \"{}\"",
-        to_string(plan));
-  const Sm90Caps caps = sm90_caps(args.stream);
-  const formats::TwoFourSm90Layout layout = args.weight.layout();
-  check(plan.clusters <= layout.row_blocks() * layout.k_tiles() &&
-            (!plan.resident_x || layout.row_blocks() % plan.clusters == 0),
-        ErrorCode::kInvalidArgument,
-        "matmul_24_sm90: the plan \"{}\" cuts {} x {} slabs into empty or broken ranges", to_string(plan),
-        layout.row_blocks(), layout.k_tiles());
-  const int shared = stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes);
-  check(shared <= caps.shared_memory_per_block, ErrorCode::kInvalidArgument,
-        "matmul_24_sm90: the plan \"{}\" needs {} bytes of shared memory, the device has {}", to_string(plan),
-        shared, caps.shared_memory_per_block);
+  const std::string refusal = refusal_of_plan_24_sm90(problem_of(args), sm90_caps(args.stream), plan);
+  check(refusal.empty(), ErrorCode::kInvalidArgument, "matmul_24_sm90: {}", refusal);
 }
 
 void launch(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
@@ -168,8 +140,9 @@ Sm90Caps sm90_caps(const Stream& stream) {
 
 std::size_t matmul_24_sm90_workspace(const Matmul24Sm90Problem& problem, const Matmul24Sm90Plan& plan) {
   auto bytes = static_cast<std::int64_t>(kMatmul24CounterBytes);
-  bytes += plan.kernel == Matmul24Kernel::kStream ? stream_24_partial_bytes(plan.token_tile, plan.clusters)
-                                                  : large_24_partial_bytes(plan);
+  bytes += plan.kernel == Matmul24Kernel::kStream
+               ? stream_24_partial_bytes(plan.token_tile, plan.clusters, plan.group_rows)
+               : large_24_partial_bytes(plan);
   if (!problem.x_aligned)
     bytes += problem.m * aligned_x_row_bytes(problem.k, static_cast<int>(dtype_size(problem.dtype)));
   return static_cast<std::size_t>(bytes);
@@ -177,7 +150,7 @@ std::size_t matmul_24_sm90_workspace(const Matmul24Sm90Problem& problem, const M
 
 void matmul_24_sm90(const Matmul24Sm90Args& args) {
   check_args(args);
-  const Matmul24Sm90Plan plan = plan_matmul_24_sm90(problem_of(args), sm90_caps(args.stream));
+  const Matmul24Sm90Plan plan = plan_matmul_24_sm90(problem_of(args), sm90_caps(args.stream), args.plans);
   launch(args, plan);
 }
 

@@ -24,9 +24,12 @@ struct Matmul24Sm90Args {
   ConstMatrixView residual;             // [m, n], dtype of y; data null: none. May be y itself
   MatrixView y;                         // [m, n] bfloat16, float16 or float32; must not alias anything else
   bool swiglu = false;                  // y is [m, n / 2] bfloat16 or float16
-  // float8, large batches: sums stay in the tensor cores, which keep about 14 bits of them (what cuBLASLt
+  // float8, the large kernel: sums stay in the tensor cores, which keep about 14 bits of them (what cuBLASLt
   // calls fast accumulation). Otherwise they are added up in fp32 every 512 columns of k.
   bool fast_accumulation = false;
+  // Measured plans to choose from before the rule; null: the built-in ones. The same as the workspace was
+  // planned with.
+  const Matmul24PlanTable* plans = nullptr;
   // matmul_24_sm90_workspace() bytes, 256-byte aligned. Its first kMatmul24CounterBytes must be zero before
   // the first call; every call leaves them zero. One workspace serves all calls of one stream.
   void* workspace = nullptr;
@@ -52,12 +55,12 @@ std::size_t matmul_24_sm90_workspace(const Matmul24Sm90Problem& problem, const M
 // for equal plans it is the same bit for bit from run to run.
 // float8 products are summed by the tensor cores with fewer bits than fp32 (about 14);
 // Matmul24Sm90Plan::promote says whether such sums are added up in fp32 every few k-tiles. The streaming
-// kernel promotes for m <= 32, and above adds up in fp32 what the blocks of a cluster have summed, k /
-// cluster each; the large one promotes every 512 columns unless told not to. Cost: reads the weight once for
-// m <= 128. Only enqueues: no host synchronisation, no allocation, capturable. Throws Error{kInvalidArgument}
-// for shapes, dtypes, strides, alignment, aliasing or a short workspace, Error{kUnsupported} for a device
-// that is not of compute capability 9.0, a CPU stream or a build without sm_90a code, Error{kDevice} if a
-// launch fails.
+// kernel promotes for m <= 32, and above adds up in fp32 what the blocks of a cluster have summed, an
+// equal share of k each; the large one promotes every 512 columns unless told not to. Cost: reads the weight
+// once for m <= 128. Only enqueues: no host synchronisation, no allocation, capturable. Throws
+// Error{kInvalidArgument} for shapes, dtypes, strides, alignment, aliasing or a short workspace,
+// Error{kUnsupported} for a device that is not of compute capability 9.0, a CPU stream or a build without
+// sm_90a code, Error{kDevice} if a launch fails.
 void matmul_24_sm90(const Matmul24Sm90Args& args);
 
 // The same with a plan of one's own (tests, tuning). The workspace must suffice for it.

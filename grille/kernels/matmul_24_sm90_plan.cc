@@ -8,6 +8,7 @@
 #include "grille/formats/two_four_sm90.h"
 #include "grille/kernels/cuda/stream_24_layout.h"
 #include "grille/kernels/matmul_24_large_plan.h"
+#include "grille/kernels/matmul_24_plan_table.h"
 
 namespace grille::kernels {
 namespace {
@@ -27,21 +28,26 @@ int smallest_token_tile(std::int64_t m) {
   return tile;
 }
 
-// How the row blocks go to clusters. Measured on an H200 with the layers of Llama 3 8B, m 1 to 128: whole row
-// blocks and few of them a cluster are best, as every end of a row block costs an exchange.
+// How the row blocks go to clusters. Measured on an H200 with the layers of Llama 3 8B, m 1 to 32: whole row
+// blocks and few of them a cluster are best, as every end of a row block costs an exchange. From 64 tokens on
+// the multiprocessors read more bytes of x than of the weight, so two row blocks share them.
 void choose_clusters(Matmul24Sm90Plan& plan, const formats::TwoFourSm90Layout& layout, const Sm90Caps& caps) {
   const std::int64_t blocks = layout.row_blocks();
   const std::int64_t slots = 2LL * caps.multiprocessors;
   const std::int64_t enough = caps.multiprocessors * 9 / 10;
-  const int largest = plan.token_tile == 128 ? 2 : 8;  // more tokens make exchanges dearer
-  plan.cluster = 1;
-  while (plan.cluster < largest && blocks * plan.cluster < enough && layout.k_tiles() >= 4 * plan.cluster)
-    plan.cluster *= 2;
-  const std::int64_t each = (blocks * plan.cluster + slots - 1) / slots;  // row blocks of a cluster
-  std::int64_t clusters = (blocks + each - 1) / each;
+  int splits = 1;
+  const int largest = plan.token_tile == 128 ? 4 : 8;  // more tokens make exchanges dearer
+  while (splits < largest && blocks * splits < enough && layout.k_tiles() >= 4 * splits) splits *= 2;
+  // Exchanges of 128 tokens cost more than a few idle multiprocessors.
+  if (plan.token_tile == 128 && splits == 4 && blocks * 2 >= caps.multiprocessors * 2 / 3) splits = 2;
+  plan.group_rows = blocks > 1 && (plan.token_tile == 128 || (plan.token_tile == 64 && splits == 1)) ? 2 : 1;
+  plan.cluster = splits * plan.group_rows;
+  const std::int64_t groups = stream_row_groups(plan, blocks);
+  const std::int64_t each = (groups * plan.cluster + slots - 1) / slots;  // row groups of a cluster
+  std::int64_t clusters = (groups + each - 1) / each;
   // A long k and few rows: two clusters a row block, of blocks that have a multiprocessor to themselves.
   const bool few = blocks * 4 <= caps.multiprocessors && blocks * 4 >= enough;
-  if (few && (layout.k_tiles() >= kLongTiles || plan.token_tile == 128) && layout.k_tiles() >= 8) {
+  if (few && layout.k_tiles() >= kLongTiles && plan.token_tile < 128) {
     plan.cluster = 2;
     clusters = 2 * blocks;
   }
@@ -58,7 +64,14 @@ void choose_stages(Matmul24Sm90Plan& plan, const formats::TwoFourSm90Layout& lay
 
 }  // namespace
 
-Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps) {
+Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps,
+                                     const Matmul24PlanTable* measured) {
+  const Matmul24PlanTable& table = measured != nullptr ? *measured : built_in_24_plans();
+  const Matmul24Sm90Plan* plan = table.find(problem, caps);
+  return plan != nullptr ? *plan : rule_plan_24_sm90(problem, caps);
+}
+
+Matmul24Sm90Plan rule_plan_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps) {
   if (problem.m > kMaxStreamTokens || problem.swiglu) return plan_matmul_24_large(problem, caps);
   const formats::TwoFourSm90Layout layout{problem.n, problem.k, element_bytes(problem.dtype)};
   Matmul24Sm90Plan plan;
@@ -69,12 +82,12 @@ Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const S
 
   // Two blocks a multiprocessor, so that the next kernel's blocks can fetch while this one's finish; where a
   // block's share is long, a deep ring is worth more than that.
-  const bool alone = plan.clusters > layout.row_blocks();
+  const bool alone = plan.clusters > layout.row_blocks();  // two clusters a row block
   const int half = caps.shared_memory_per_multiprocessor / 2 - kBlockReserve;
   const int budget = alone ? caps.shared_memory_per_block : std::min(half, caps.shared_memory_per_block);
   // One short row block a cluster: all of x at once is the shortest way to its end.
   plan.resident_x =
-      plan.clusters == layout.row_blocks() && plan.blocks() <= caps.multiprocessors &&
+      plan.group_rows == 1 && plan.clusters == layout.row_blocks() && plan.blocks() <= caps.multiprocessors &&
       (layout.k_tiles() + plan.cluster - 1) / plan.cluster * plan.token_tile * 128 <= kMaxResidentBytes;
   choose_stages(plan, layout, budget);
   const int needed = stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes);
@@ -90,8 +103,9 @@ std::string to_string(const Matmul24Sm90Plan& plan) {
                        plan.clusters, plan.cluster, plan.split ? ", split" : "",
                        plan.promote ? ", promoted" : "");
   }
-  return fmt::format("stream {} rows x {} tokens, {} stages, {} clusters of {}{}", plan.row_tile,
+  return fmt::format("stream {} rows x {} tokens, {} stages, {} clusters of {}{}{}", plan.row_tile,
                      plan.token_tile, plan.stages, plan.clusters, plan.cluster,
+                     plan.group_rows > 1 ? fmt::format(", x for {} row blocks", plan.group_rows) : "",
                      plan.resident_x ? ", resident x" : "");
 }
 
@@ -101,7 +115,16 @@ int stream_x_slots(const Matmul24Sm90Plan& plan, std::int64_t k_tiles) {
 }
 
 int stream_shared_bytes(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes) {
-  return stream_24_shared_bytes(plan.token_tile, plan.stages, stream_x_slots(plan, k_tiles), element_bytes);
+  return stream_memory(plan, k_tiles, element_bytes).bytes;
+}
+
+Stream24Memory stream_memory(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes) {
+  return stream_24_memory(plan.token_tile, plan.stages, stream_x_slots(plan, k_tiles), element_bytes,
+                          stream_splits(plan));
+}
+
+std::int64_t stream_row_groups(const Matmul24Sm90Plan& plan, std::int64_t row_blocks) {
+  return (row_blocks + plan.group_rows - 1) / plan.group_rows;
 }
 
 }  // namespace grille::kernels

@@ -6,8 +6,11 @@
 #include <string>
 
 #include "grille/base/dtype.h"
+#include "grille/kernels/cuda/stream_24_layout.h"
 
 namespace grille::kernels {
+
+class Matmul24PlanTable;
 
 struct Matmul24Sm90Problem {
   std::int64_t m = 0;
@@ -39,7 +42,8 @@ struct Matmul24Sm90Plan {
   int stages = 4;      // slabs in flight a block; kLarge: the kernel's own
   int cluster = 1;  // blocks of a cluster. kStream: they split k and add up through shared memory; kLarge: 2,
                     // which share tokens
-  int clusters = 1;  // kStream: each takes an equal share of the slabs, in order; kLarge: of the tiles
+  int group_rows = 1;  // kStream: row blocks that a cluster works on at a time, 1, 2 or 4, which share x
+  int clusters = 1;    // kStream: each takes an equal share of the slabs, in order; kLarge: of the tiles
   bool resident_x =
       false;  // kStream: a block keeps its part of x in shared memory; clusters take whole row blocks
   bool promote = false;  // float8: add the tensor cores' sums up in fp32 every few k-tiles
@@ -49,15 +53,36 @@ struct Matmul24Sm90Plan {
   bool operator==(const Matmul24Sm90Plan&) const = default;
 };
 
+// What `measured` holds for the problem, else what the rule says. Null: the built-in table.
 // Throws Error{kInvalidArgument} if no shared memory of this size can hold the smallest pipeline.
-Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps);
+Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps,
+                                     const Matmul24PlanTable* measured = nullptr);
 
-// "stream 128 rows x 16 tokens, 6 stages, 33 clusters of 4"
+// The rule: a plan from the problem's sizes alone. Throws as above.
+Matmul24Sm90Plan rule_plan_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps);
+
+// Why no kernel can run the plan, in one line; empty if one can.
+std::string refusal_of_plan_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps,
+                                    const Matmul24Sm90Plan& plan);
+
+// Whether a plan found by measuring may take the place of the rule's: it can run, takes all tokens at once
+// and sums as the rule's plans do (Matmul24Sm90Plan::promote).
+bool may_replace_rule_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps,
+                              const Matmul24Sm90Plan& plan);
+
+// "stream 128 rows x 16 tokens, 6 stages, 33 clusters of 4", "stream 128 rows x 128 tokens, 4 stages, 16
+// clusters of 8, x for 2 row blocks"
 std::string to_string(const Matmul24Sm90Plan& plan);
 
 // kStream: k-tiles of x that a block has room for, and bytes of shared memory of a block, for a weight of
 // `k_tiles` k-tiles.
 int stream_x_slots(const Matmul24Sm90Plan& plan, std::int64_t k_tiles);
 int stream_shared_bytes(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes);
+Stream24Memory stream_memory(const Matmul24Sm90Plan& plan, std::int64_t k_tiles, int element_bytes);
+
+// kStream: the blocks of a cluster that split k, and what clusters take of a weight of `row_blocks` row
+// blocks: groups of plan.group_rows.
+inline int stream_splits(const Matmul24Sm90Plan& plan) { return plan.cluster / plan.group_rows; }
+std::int64_t stream_row_groups(const Matmul24Sm90Plan& plan, std::int64_t row_blocks);
 
 }  // namespace grille::kernels

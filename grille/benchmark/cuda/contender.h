@@ -42,6 +42,8 @@ class Contender {
   virtual const std::vector<std::string>& prepare(std::int64_t m) = 0;
   // Candidates that the library did not accept for m, known after prepare().
   virtual int refused(std::int64_t) const { return 0; }
+  // What of its library was not tried, and why; for the notes of a run. Empty: nothing.
+  virtual std::string limits() const { return ""; }
   // Enqueues one product on `stream`; capturable. False: the library refused this candidate.
   virtual bool run(std::int64_t m, std::size_t candidate, int copy, cudaStream_t stream) = 0;
   virtual Product product(std::int64_t m, int copy) = 0;

@@ -75,6 +75,13 @@ DType y_type(DType dtype) { return dtype == DType::kFloat16 ? DType::kFloat16 : 
 
 constexpr std::uint32_t kAlignment = 16;  // bytes
 
+// With fp16 on an H200, cuSPARSELt 0.8.0 has algorithms that it accepts and that then execute an illegal
+// instruction or never end, either of which takes the CUDA context and every contender with it. Which ones
+// cannot be asked of the library, so fp16 runs what the library chooses by itself.
+bool searches_algorithms(DType dtype) { return dtype != DType::kFloat16; }
+
+constexpr int kOwnChoice = -1;  // in place of an algorithm id: what the library takes if none is set
+
 // A way of splitting k; `parts` 1: the library's own default.
 struct Split {
   int mode = CUSPARSELT_INVALID_MODE;
@@ -154,7 +161,7 @@ class Candidate {
   bool init(int id, const Split& split) {
     selected_ = lt_.selection_init(&lt_.handle, &selection_, &problem_.matmul,
                                    CUSPARSELT_MATMUL_ALG_DEFAULT) == CUSPARSE_STATUS_SUCCESS;
-    if (!selected_ || !set(CUSPARSELT_MATMUL_ALG_CONFIG_ID, id)) return false;
+    if (!selected_ || (id != kOwnChoice && !set(CUSPARSELT_MATMUL_ALG_CONFIG_ID, id))) return false;
     if (split.parts > 1 && !set(CUSPARSELT_MATMUL_SPLIT_K, split.parts)) return false;
     if (split.mode != CUSPARSELT_INVALID_MODE && !set(CUSPARSELT_MATMUL_SPLIT_K_MODE, split.mode))
       return false;
@@ -211,6 +218,13 @@ class CusparseLtContender final : public Contender {
 
   int refused(std::int64_t m) const override { return plans_.at(m).refused; }
 
+  std::string limits() const override {
+    return searches_algorithms(info().dtype) ? ""
+                                             : "the library's default algorithm alone was measured: with "
+                                               "fp16 others that it offers end the "
+                                               "run with an illegal instruction";
+  }
+
   bool run(std::int64_t m, std::size_t candidate, int copy, cudaStream_t stream) override {
     const Product p = product(m, copy);
     const float alpha = info().scaling == Scaling::kTensor ? data_.tensor_scale() : 1.0f;
@@ -231,6 +245,7 @@ class CusparseLtContender final : public Contender {
   void fill(Plan& plan, std::int64_t m) {
     plan.problem =
         std::make_unique<Problem>(lt_, data_.x(info().dtype, padded(m)), data_.shape(), y_type(info().dtype));
+    if (!searches_algorithms(info().dtype)) return add_own_choice(plan);
     std::vector<Split> accepted;
     const int ids = algorithms(*plan.problem);
     for (const Split& split : splits_) {
@@ -250,6 +265,16 @@ class CusparseLtContender final : public Contender {
     }
     plan.refused += ids * static_cast<int>(splits().size() - splits_.size());
     splits_ = std::move(accepted);
+  }
+
+  static void add_own_choice(Plan& plan) {
+    auto candidate = Candidate::make(*plan.problem, kOwnChoice, Split{});
+    if (!candidate) {
+      ++plan.refused;
+      return;
+    }
+    plan.candidates.push_back(std::move(candidate));
+    plan.names.push_back("default");
   }
 
   int algorithms(Problem& problem) const {

@@ -1,7 +1,6 @@
 #include "grille/benchmark/linear.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 
@@ -9,29 +8,14 @@
 
 #include "grille/base/error.h"
 #include "grille/base/interrupt.h"
-#include "grille/benchmark/cuda/bandwidth.h"
-#include "grille/benchmark/cuda/graph.h"
-#include "grille/benchmark/cuda/nvml.h"
+#include "grille/benchmark/cuda/candidate_runs.h"
+#include "grille/benchmark/cuda/device.h"
 #include "grille/benchmark/cuda/registry.h"
 #include "grille/benchmark/cuda/search.h"
 #include "grille/kernels/cuda/launch.h"
 
 namespace grille::benchmark {
 namespace {
-
-using kernels::check_cuda;
-
-class OwnStream {
- public:
-  OwnStream() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"); }
-  ~OwnStream() { cudaStreamDestroy(stream_); }
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
-  cudaStream_t get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
 
 // A layer's data and contenders, and which candidate each contender runs at each m.
 struct Layer {
@@ -48,10 +32,14 @@ struct Layer {
 class LinearRun {
  public:
   LinearRun(const LinearOptions& options, Progress& progress)
-      : options_(options), progress_(progress), nvml_(options.device), registry_(options.device) {}
+      : options_(options),
+        progress_(progress),
+        nvml_(options.device),
+        registry_(options.device, options.plans.get()) {}
 
   LinearResults run() {
-    describe_device();
+    results_.device = describe_device(options_.device, nvml_, stream_.get());
+    note_foreign_plans();
     const std::int64_t points = static_cast<std::int64_t>(options_.layers.size() * options_.tokens.size());
     progress_.start("measuring", points, "points");
     for (const LayerShape& shape : options_.layers) measure_layer(shape);
@@ -63,23 +51,13 @@ class LinearRun {
   }
 
  private:
-  void describe_device() {
-    cudaDeviceProp properties{};
-    check_cuda(cudaGetDeviceProperties(&properties, options_.device), "cudaGetDeviceProperties");
-    int runtime = 0;
-    check_cuda(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-    DeviceRecord& d = results_.device;
-    d.name = properties.name;
-    d.compute_capability = 10 * properties.major + properties.minor;
-    d.multiprocessors = properties.multiProcessorCount;
-    d.l2_bytes = properties.l2CacheSize;
-    d.driver = nvml_.driver();
-    d.cuda_runtime = fmt::format("{}.{}", runtime / 1000, runtime % 1000 / 10);
-    d.sm_mhz_max = nvml_.sm_mhz_max();
-    d.power_limit_watts = nvml_.power_limit_watts();
-    const Bandwidth bandwidth = measure_bandwidth(stream_.get());
-    d.read_bytes_per_second = bandwidth.read;
-    d.copy_bytes_per_second = bandwidth.copy;
+  void note_foreign_plans() {
+    const int here = results_.device.multiprocessors;
+    if (!options_.plans || options_.plans->entries().empty()) return;
+    const auto& entries = options_.plans->entries();
+    const bool some = std::any_of(entries.begin(), entries.end(),
+                                  [&](const auto& entry) { return entry.multiprocessors == here; });
+    if (!some) note(fmt::format("plans: the file has none for a device of {} multiprocessors", here));
   }
 
   void note(const std::string& line) {
@@ -97,6 +75,8 @@ class LinearRun {
     for (const std::string& name : names) {
       try {
         layer.contenders.push_back(registry_.make(contender_info(name), layer.data));
+        const std::string limits = layer.contenders.back()->limits();
+        if (!limits.empty()) note(fmt::format("{}: {}", name, limits));
       } catch (const Error& error) {
         if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kNotFound) throw;
         note(fmt::format("{}: {}", name, error.what()));
@@ -123,19 +103,6 @@ class LinearRun {
     layer.choices[{name, m}] = choice;
   }
 
-  // Products of `contender` one after the other, with all weights in turn or always with the first.
-  TimedGraph timed(Contender& contender, std::int64_t m, const Choice& choice, bool rotate) {
-    const int copies = rotate ? contender.copies() : 1;
-    const int rounds = static_cast<int>(std::clamp(kReplaySeconds / (choice.seconds * copies), 1.0, 500.0));
-    Graph graph(stream_.get(), [&] {
-      for (int i = 0; i < rounds * copies; ++i) {
-        check(contender.run(m, choice.candidate, i % copies, stream_.get()), ErrorCode::kDevice,
-              "{}: a product failed after it had been checked", contender.info().name);
-      }
-    });
-    return {std::move(graph), rounds * copies, choice.seconds * rounds * copies, {}};
-  }
-
   void replay(std::vector<TimedGraph>& graphs) {
     replay_in_turns(graphs, options_.seconds, options_.turns, stream_.get(), [&] {
       const double mhz = nvml_.sm_mhz();
@@ -151,7 +118,10 @@ class LinearRun {
       const Choice* choice = layer.choice(contender->info().name, m);
       if (choice == nullptr) continue;
       running.push_back(contender.get());
-      for (const bool rotate : {true, false}) graphs.push_back(timed(*contender, m, *choice, rotate));
+      for (const bool rotate : {true, false}) {
+        graphs.push_back(
+            timed_products(*contender, m, choice->candidate, choice->seconds, rotate, stream_.get()));
+      }
     }
     replay(graphs);
     for (std::size_t i = 0; i < running.size(); ++i) {
@@ -229,8 +199,6 @@ class LinearRun {
     }
   }
 
-  static constexpr double kReplaySeconds = 1e-3;
-
   const LinearOptions& options_;
   Progress& progress_;
   Nvml nvml_;
@@ -245,11 +213,7 @@ class LinearRun {
 }  // namespace
 
 LinearResults run_linear(const LinearOptions& options, Progress& progress) {
-  const int devices = kernels::cuda_device_count();
-  check(devices > 0, ErrorCode::kUnsupported,
-        "bench linear: there is no CUDA device; for the CPU run build/bin/bench_linear");
-  check(options.device < devices, ErrorCode::kInvalidArgument, "bench linear: cuda:{}: there are {} devices",
-        options.device, devices);
+  check_device(options.device);
   const kernels::CurrentDevice current(options.device);
   return LinearRun(options, progress).run();
 }

@@ -2,15 +2,17 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <filesystem>
 #include <random>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "grille/base/error.h"
 #include "grille/benchmark/cuda/library.h"
 #include "grille/benchmark/cuda/random_data.h"
 #include "grille/benchmark/cuda/reference.h"
-#include "grille/benchmark/linear.h"
+#include "grille/benchmark/tune.h"
 #include "grille/kernels/cuda/launch.h"
 
 namespace grille::benchmark {
@@ -106,7 +108,7 @@ TEST_F(GpuBenchmark, TheReferenceSeesAWrongAndAMissingEntry) {
 
 TEST_F(GpuBenchmark, MeasuresEveryContenderThatIsHere) {
   LinearRequest request;
-  request.shapes = "512x256,256x768";
+  request.shapes = "2048x4096,4096x2048";  // smaller ones take thousands of weights to exceed the cache
   request.tokens = "1,17";
   request.seconds = 0.001;
   request.turns = 1;
@@ -127,6 +129,44 @@ TEST_F(GpuBenchmark, MeasuresEveryContenderThatIsHere) {
                                    [&](const std::string& note) { return note.rfind(info.name, 0) == 0; });
     EXPECT_TRUE(measured == 4 || noted) << info.name;
   }
+}
+
+// Tunes a layer, twice into the same file, and measures with what was found.
+TEST_F(GpuBenchmark, TunesIntoAFileAndMeasuresWithIt) {
+  LinearRequest request;
+  request.shapes = "4096x2048";
+  request.tokens = "1,17,130";
+  request.formats = "2:4-fp8,2:4-bf16";
+  request.baselines = "none";
+  request.seconds = 0.001;
+  request.turns = 1;
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("grille_tune_" + std::to_string(::getpid()) + ".json");
+  std::filesystem::remove(path);
+  try {
+    for (int i = 0; i < 2; ++i) {
+      GrowingPlanFile file(path);
+      const TuneResults tuned = run_tune(linear_options(request), file, no_progress());
+      ASSERT_EQ(tuned.points.size(), 6u);
+      for (const TunedPoint& point : tuned.points) {
+        EXPECT_EQ(point.wrong, 0) << point.format << " m " << point.m << " " << point.shape.name;
+        EXPECT_EQ(point.refused, 0) << point.format << " m " << point.m << " " << point.shape.name;
+        EXPECT_GT(point.best_us, 0);
+      }
+      EXPECT_TRUE(tuned.notes.empty()) << tuned.notes.front();
+      EXPECT_EQ(read_plan_file(path).plans.size(), 6u);
+    }
+  } catch (const Error& error) {
+    std::filesystem::remove(path);
+    if (error.code() == ErrorCode::kUnsupported) GTEST_SKIP() << error.what();
+    throw;
+  }
+  request.plans = path.string();
+  const LinearResults results = run_linear(linear_options(request), no_progress());
+  std::filesystem::remove(path);
+  ASSERT_EQ(results.points.size(), 6u);
+  for (const LinearPoint& point : results.points)
+    EXPECT_NE(point.algorithm.find(", measured"), std::string::npos) << point.algorithm;
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ std::unique_ptr<Contender> Registry::make(const ContenderInfo& info, LayerData& 
 #else
       fail(ErrorCode::kUnsupported, "this build was configured without cusparseLt.h");
 #endif
-    case Library::kGrille: return make_two_four_sm90(info, data, device_);
+    case Library::kGrille: return make_two_four_sm90(info, data, device_, plans_);
   }
   fail(ErrorCode::kInternal, "{}: no such library", info.name);
 }

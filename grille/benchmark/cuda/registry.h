@@ -12,7 +12,8 @@ namespace grille::benchmark {
 // Loads a library when a contender first needs it.
 class Registry {
  public:
-  explicit Registry(int device) : device_(device) {}
+  // `plans`: what grille's own contenders plan with; null: the built-in ones.
+  Registry(int device, const kernels::Matmul24PlanTable* plans) : device_(device), plans_(plans) {}
 
   // Throws Error with the reason why `info` cannot take part here. `data` must outlive the contender.
   std::unique_ptr<Contender> make(const ContenderInfo& info, LayerData& data);
@@ -22,6 +23,7 @@ class Registry {
 
  private:
   int device_;
+  const kernels::Matmul24PlanTable* plans_;
   std::shared_ptr<CublasLt> cublaslt_;
   std::shared_ptr<CusparseLt> cusparselt_;
 };

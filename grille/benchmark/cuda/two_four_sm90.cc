@@ -1,8 +1,11 @@
 #include "grille/benchmark/cuda/two_four_sm90.h"
 
+#include <algorithm>
+
 #include "grille/base/error.h"
 #include "grille/kernels/cuda/launch.h"
 #include "grille/kernels/matmul_24_sm90.h"
+#include "grille/kernels/matmul_24_sm90_candidates.h"
 #include "grille/kernels/pack_24.h"
 #include "grille/kernels/pack_24_sm90.h"
 
@@ -11,13 +14,19 @@ namespace {
 
 using kernels::check_cuda;
 
-class TwoFourSm90Contender final : public Contender {
+// Which plans are candidates.
+enum class Try : std::uint8_t { kOwnChoice, kAll };
+
+class TwoFourSm90Contender final : public TwoFourPlans {
  public:
-  TwoFourSm90Contender(const ContenderInfo& info, LayerData& data, int device)
-      : Contender(info),
+  TwoFourSm90Contender(const ContenderInfo& info, LayerData& data, int device, Try which,
+                       const kernels::Matmul24PlanTable* table)
+      : TwoFourPlans(info),
         data_(data),
         stream_{{DeviceType::kCuda, device}, data.stream()},
-        layout_{data.shape().n, data.shape().k, static_cast<int>(dtype_size(info.dtype))} {
+        layout_{data.shape().n, data.shape().k, static_cast<int>(dtype_size(info.dtype))},
+        try_(which),
+        table_(table) {
     caps_ = kernels::sm90_caps(stream_);
     const int copies = data_.copies_for(weight_bytes());
     for (int copy = 0; copy < copies; ++copy) weights_.push_back(packed(copy));
@@ -31,22 +40,30 @@ class TwoFourSm90Contender final : public Contender {
 
   const std::vector<std::string>& prepare(std::int64_t m) override {
     Ready& ready = ready_[m];
-    if (ready.names.empty()) {
-      kernels::Matmul24Sm90Problem problem;
-      problem.m = m;
-      problem.n = layout_.rows;
-      problem.k = layout_.cols;
-      problem.dtype = info().dtype;
-      problem.fast_accumulation = fast_accumulation();
-      const kernels::Matmul24Sm90Plan plan = kernels::plan_matmul_24_sm90(problem, caps_);
-      ready.workspace = DeviceMemory(kernels::matmul_24_sm90_workspace(problem, plan));
-      check_cuda(cudaMemset(ready.workspace.data(), 0, kernels::kMatmul24CounterBytes), "cudaMemset");
+    if (!ready.names.empty()) return ready.names;
+    const kernels::Matmul24Sm90Problem problem = problem_of(m);
+    if (try_ == Try::kAll) {
+      ready.plans = kernels::candidate_plans_24_sm90(problem, caps_);
+    } else {
+      ready.plans = {kernels::plan_matmul_24_sm90(problem, caps_, table_)};
+    }
+    std::size_t bytes = 0;
+    for (const kernels::Matmul24Sm90Plan& plan : ready.plans) {
+      bytes = std::max(bytes, kernels::matmul_24_sm90_workspace(problem, plan));
       ready.names.push_back(to_string(plan));
     }
+    if (try_ == Try::kOwnChoice && table().find(problem, caps_) != nullptr)
+      ready.names.front() += ", measured";
+    ready.workspace = DeviceMemory(bytes);
+    check_cuda(cudaMemset(ready.workspace.data(), 0, kernels::kMatmul24CounterBytes), "cudaMemset");
     return ready.names;
   }
 
-  bool run(std::int64_t m, std::size_t, int copy, cudaStream_t stream) override {
+  const std::vector<kernels::Matmul24Sm90Plan>& plans(std::int64_t m) const override {
+    return ready_.at(m).plans;
+  }
+
+  bool run(std::int64_t m, std::size_t candidate, int copy, cudaStream_t stream) override {
     const Product p = product(m, copy);
     const Ready& ready = ready_.at(m);
     kernels::Matmul24Sm90Args args;
@@ -58,9 +75,14 @@ class TwoFourSm90Contender final : public Contender {
     args.workspace = ready.workspace.data();
     args.workspace_bytes = ready.workspace.bytes();
     args.fast_accumulation = fast_accumulation();
+    args.plans = table_;
     args.overlap_previous = true;
     args.stream = {stream_.device, stream};
-    kernels::matmul_24_sm90(args);
+    if (try_ == Try::kAll) {
+      kernels::matmul_24_sm90(args, ready.plans[candidate]);
+    } else {
+      kernels::matmul_24_sm90(args);  // chooses as prepare() did
+    }
     return true;
   }
 
@@ -72,8 +94,21 @@ class TwoFourSm90Contender final : public Contender {
  private:
   struct Ready {
     DeviceMemory workspace;
+    std::vector<kernels::Matmul24Sm90Plan> plans;
     std::vector<std::string> names;
   };
+
+  const kernels::Matmul24PlanTable& table() const {
+    return table_ != nullptr ? *table_ : kernels::built_in_24_plans();
+  }
+
+  kernels::Matmul24Sm90Problem problem_of(std::int64_t m) const {
+    return {.m = m,
+            .n = layout_.rows,
+            .k = layout_.cols,
+            .dtype = info().dtype,
+            .fast_accumulation = fast_accumulation()};
+  }
 
   // What cuBLASLt's FP8 is measured with.
   bool fast_accumulation() const { return info().dtype == DType::kFloat8E4M3; }
@@ -114,6 +149,8 @@ class TwoFourSm90Contender final : public Contender {
   LayerData& data_;
   Stream stream_;
   formats::TwoFourSm90Layout layout_;
+  Try try_;
+  const kernels::Matmul24PlanTable* table_;
   kernels::Sm90Caps caps_;
   std::vector<DeviceMemory> weights_;
   std::map<std::int64_t, Ready> ready_;
@@ -121,8 +158,13 @@ class TwoFourSm90Contender final : public Contender {
 
 }  // namespace
 
-std::unique_ptr<Contender> make_two_four_sm90(const ContenderInfo& info, LayerData& data, int device) {
-  return std::make_unique<TwoFourSm90Contender>(info, data, device);
+std::unique_ptr<Contender> make_two_four_sm90(const ContenderInfo& info, LayerData& data, int device,
+                                              const kernels::Matmul24PlanTable* plans) {
+  return std::make_unique<TwoFourSm90Contender>(info, data, device, Try::kOwnChoice, plans);
+}
+
+std::unique_ptr<TwoFourPlans> make_two_four_plans(const ContenderInfo& info, LayerData& data, int device) {
+  return std::make_unique<TwoFourSm90Contender>(info, data, device, Try::kAll, nullptr);
 }
 
 }  // namespace grille::benchmark

@@ -34,7 +34,7 @@ bool is_quad_aligned(const ConstMatrixView& view) {
 
 Stream24Params make_params(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan) {
   const formats::TwoFourSm90Layout layout = args.weight.layout();
-  const std::int64_t slabs = layout.row_blocks() * layout.k_tiles();
+  const std::int64_t slabs = stream_row_groups(plan, layout.row_blocks()) * layout.k_tiles();
   check(slabs < std::numeric_limits<int>::max() && args.x.rows < std::numeric_limits<int>::max() - 128,
         ErrorCode::kInvalidArgument, "matmul_24_sm90: {} slabs and {} tokens are too many", slabs,
         args.x.rows);
@@ -52,12 +52,17 @@ Stream24Params make_params(const Matmul24Sm90Args& args, const Matmul24Sm90Plan&
   p.rows = static_cast<int>(args.weight.rows);
   p.row_blocks = static_cast<int>(layout.row_blocks());
   p.k_tiles = static_cast<int>(layout.k_tiles());
+  p.group_rows = plan.group_rows;
+  p.splits = stream_splits(plan);
   p.clusters = plan.clusters;
   p.stages = plan.stages;
   p.x_slots = stream_x_slots(plan, p.k_tiles);
   p.resident_x = plan.resident_x;
   p.slabs_per_cluster = static_cast<int>(slabs / plan.clusters);
   p.slabs_left = static_cast<int>(slabs % plan.clusters);
+  const Stream24Memory memory = stream_memory(plan, p.k_tiles, layout.element_bytes);
+  p.exchange_at = memory.exchange;
+  p.token_scales_at = memory.token_scales;
   p.output = output_of(args.y.dtype);
   p.vector_output = is_quad_aligned(args.y) && (p.residual == nullptr || is_quad_aligned(args.residual));
   return p;
@@ -67,15 +72,16 @@ Stream24Params make_params(const Matmul24Sm90Args& args, const Matmul24Sm90Plan&
 CUtensorMap map_tokens(const Matmul24Sm90Args& args, const Matmul24Sm90Plan& plan, cudaStream_t stream) {
   const ConstMatrixView& x = args.x;
   const auto size = static_cast<std::int64_t>(dtype_size(x.dtype));
+  const int box_tokens = plan.token_tile / plan.group_rows;
   const std::int64_t used = x.cols * size;
   const std::int64_t stride = x.row_stride * size;
   if (is_matmul_24_sm90_aligned(x))
-    return make_row_map(x.data, x.rows, used, x.rows > 1 ? stride : (used + 15) / 16 * 16, plan.token_tile);
+    return make_row_map(x.data, x.rows, used, x.rows > 1 ? stride : (used + 15) / 16 * 16, box_tokens);
   const std::int64_t row_bytes = aligned_x_row_bytes(x.cols, static_cast<int>(size));
   std::byte* copy = static_cast<std::byte*>(args.workspace) + kMatmul24CounterBytes +
-                    stream_24_partial_bytes(plan.token_tile, plan.clusters);
+                    stream_24_partial_bytes(plan.token_tile, plan.clusters, plan.group_rows);
   check_cuda(copy_rows(x.data, stride, used, copy, row_bytes, x.rows, stream), "matmul_24_sm90");
-  return make_row_map(copy, x.rows, used, row_bytes, plan.token_tile);
+  return make_row_map(copy, x.rows, used, row_bytes, box_tokens);
 }
 
 }  // namespace

@@ -236,35 +236,50 @@ std::string name_of(const Case& c, const Matmul24Sm90Plan& plan) {
          " k " + std::to_string(c.k) + " to " + std::string(dtype_name(c.out)) + ", " + to_string(plan);
 }
 
+// `plan` with every way to cut and to stage it: several row groups a cluster and several clusters a row
+// group, rings shorter and longer than a block's share, blocks without a share.
+std::vector<Matmul24Sm90Plan> every_plan(Matmul24Sm90Plan plan, const formats::TwoFourSm90Layout& layout,
+                                         const Sm90Caps& caps) {
+  std::vector<Matmul24Sm90Plan> plans;
+  for (int group_rows : {1, 2, 4}) {
+    for (int cluster : {1, 2, 4, 8}) {
+      for (int clusters : {1, 2, 3, 7, 13}) {
+        for (int stages : {2, 3, 4, 7}) {
+          for (bool resident : {false, true}) {
+            plan.group_rows = group_rows;
+            plan.cluster = cluster;
+            plan.clusters = clusters;
+            plan.stages = stages;
+            plan.resident_x = resident;
+            if (cluster < group_rows || plan.token_tile < 8 * group_rows) continue;
+            if (resident && (stages == 3 || group_rows > 1 || layout.row_blocks() % clusters != 0 ||
+                             stream_24_exchange_in_ring(plan.token_tile, cluster)))
+              continue;
+            if (clusters > stream_row_groups(plan, layout.row_blocks()) * layout.k_tiles()) continue;
+            if (stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes) <=
+                caps.shared_memory_per_block)
+              plans.push_back(plan);
+          }
+        }
+      }
+    }
+  }
+  return plans;
+}
+
 TEST_F(GpuMatmul24Sm90, IntegersAreExactInEveryPlan) {
   const Sm90Caps caps = sm90_caps(stream());
   for (DType dtype : kDTypes) {
-    for (std::int64_t m : {1, 9, 32, 61, 128}) {
+    for (std::int64_t m : {1, 9, 32, 61, 70, 128}) {
       for (auto [n, k] : {std::pair<int, int>{4, 4}, {130, 260}, {384, 1028}, {1, 2052}}) {
         const Problem p({.dtype = dtype, .m = m, .n = n, .k = k, .bias = true}, 11);
         OnDevice device(p, stream(), workspace_, kWorkspaceBytes);
-        Matmul24Sm90Plan plan = plan_matmul_24_sm90({m, n, k, dtype}, caps);
-        const formats::TwoFourSm90Layout layout = p.layout();
-        for (int cluster : {1, 2, 4, 8}) {
-          for (int clusters : {1, 2, 3, 7, 13}) {
-            if (clusters > layout.row_blocks() * layout.k_tiles()) continue;
-            for (int stages : {2, 3, 4}) {
-              for (bool resident : {false, true}) {
-                if (resident && (stages == 3 || layout.row_blocks() % clusters != 0)) continue;
-                plan.cluster = cluster;
-                plan.clusters = clusters;
-                plan.stages = stages;
-                plan.resident_x = resident;
-                if (stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes) >
-                    caps.shared_memory_per_block)
-                  continue;
-                device.poison(p);
-                matmul_24_sm90(device.args, plan);
-                expect_result(p, device.result(), name_of(p.c(), plan));
-                if (HasFatalFailure()) return;
-              }
-            }
-          }
+        for (const Matmul24Sm90Plan& plan :
+             every_plan(plan_matmul_24_sm90({m, n, k, dtype}, caps), p.layout(), caps)) {
+          device.poison(p);
+          matmul_24_sm90(device.args, plan);
+          expect_result(p, device.result(), name_of(p.c(), plan));
+          if (HasFatalFailure()) return;
         }
       }
     }
@@ -317,14 +332,30 @@ TEST_F(GpuMatmul24Sm90, TheResidualMayBeTheOutput) {
 
 TEST_F(GpuMatmul24Sm90, RunsAreTheSameBitForBit) {
   for (DType dtype : kDTypes) {
-    const Problem p({.dtype = dtype, .m = 20, .n = 700, .k = 2052, .integers = false}, 15);
-    OnDevice device(p, stream(), workspace_, kWorkspaceBytes);
-    matmul_24_sm90(device.args);
-    const std::vector<std::uint8_t> first = device.result();
-    for (int i = 0; i < 20; ++i) {
-      device.poison(p);
+    for (auto [m, n] : {std::pair<int, int>{20, 700}, {61, 300}, {128, 300}}) {
+      const Problem p({.dtype = dtype, .m = m, .n = n, .k = 2052, .integers = false}, 15);
+      OnDevice device(p, stream(), workspace_, kWorkspaceBytes);
       matmul_24_sm90(device.args);
-      ASSERT_EQ(device.result() == first, true);
+      const std::vector<std::uint8_t> first = device.result();
+      for (int i = 0; i < 20; ++i) {
+        device.poison(p);
+        matmul_24_sm90(device.args);
+        ASSERT_EQ(device.result() == first, true);
+      }
+    }
+  }
+}
+
+// Many launches in a row, each started before the one in front has ended, that fill the device.
+TEST_F(GpuMatmul24Sm90, OverlappingLaunchesThatFillTheDeviceAreExact) {
+  for (std::int64_t m : {61, 128}) {
+    for (auto [n, k] : {std::pair<int, int>{3970, 2048}, {16000, 132}}) {
+      const Problem p({.dtype = DType::kFloat8E4M3, .m = m, .n = n, .k = k}, 19);
+      OnDevice device(p, stream(), workspace_, kWorkspaceBytes);
+      device.args.overlap_previous = true;
+      for (int i = 0; i < 20; ++i) matmul_24_sm90(device.args);
+      expect_result(p, device.result(), name_of(p.c(), plan_matmul_24_sm90({m, n, k, p.c().dtype}, {})));
+      if (HasFatalFailure()) return;
     }
   }
 }
@@ -391,6 +422,16 @@ TEST_F(GpuMatmul24Sm90, WrongArgumentsAreErrors) {
   Matmul24Sm90Plan plan = plan_matmul_24_sm90({4, 128, 128, DType::kFloat8E4M3}, {});
   plan.cluster = 3;
   EXPECT_THROW(matmul_24_sm90(device.args, plan), Error);
+  plan.cluster = 1;
+  plan.group_rows = 2;
+  EXPECT_THROW(matmul_24_sm90(device.args, plan), Error);
+  plan.cluster = 8;
+  plan.group_rows = 1;
+  plan.token_tile = 128;
+  plan.resident_x = true;
+  EXPECT_THROW(matmul_24_sm90(device.args, plan), Error);
+  plan.token_tile = 8;
+  plan.resident_x = false;
   plan.cluster = 2;
   plan.stages = kMatmul24CounterBytes;
   EXPECT_THROW(matmul_24_sm90(device.args, plan), Error);

@@ -8,7 +8,8 @@
 namespace grille::kernels {
 
 struct Stream24Launch {
-  CUtensorMap x_map;  // of all tokens: boxes of 128 bytes and token_tile tokens, 128-byte swizzle
+  CUtensorMap
+      x_map;  // of all tokens: boxes of 128 bytes and token_tile / group_rows tokens, 128-byte swizzle
   Stream24Params params;
   int token_tile = 8;  // 8, 16, 32, 64 or 128
   int cluster = 1;

@@ -22,10 +22,13 @@ struct Stream24Params {
   int token_begin, tokens;  // of all tokens, those of this launch
   int rows;                 // of the weight
   int row_blocks, k_tiles;
+  int group_rows;  // row blocks that a cluster works on at a time: 1, 2 or 4
+  int splits;      // blocks of a cluster that split the k-tiles of a row block: 1, 2, 4 or 8
   int clusters, stages;
   int x_slots;                        // k-tiles of x in shared memory
   bool resident_x;                    // every row block needs the same ones: they stay
-  int slabs_per_cluster, slabs_left;  // of row_blocks * k_tiles / clusters
+  int slabs_per_cluster, slabs_left;  // of row groups * k_tiles / clusters
+  int exchange_at, token_scales_at;   // Stream24Memory
   StreamOutput output;
   bool vector_output;  // four neighbouring outputs (and residuals) can be moved at once
 };

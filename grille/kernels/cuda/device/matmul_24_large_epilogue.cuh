@@ -156,7 +156,7 @@ class LargeEpilogue {
 
   // Hands a buffer to the copy engine, which reads it while the tensor cores work on the next tile.
   __device__ __forceinline__ void send(int unit, std::uint32_t buffer, int token, int feature) const {
-    fence_before_box_read();
+    fence_before_copy();
     // The next unit's buffer, where there is not one for each, is free when at most kBuffers - 2 stores are
     // read.
     if (unit + 1 >= Tile::kBuffers && thread_ == 0) wait_box_reads<Tile::kBuffers - 2>();

@@ -86,13 +86,15 @@ __device__ __forceinline__ void arrive_remote(std::uint32_t mapped_barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mapped_barrier) : "memory");
 }
 
-__device__ __forceinline__ uint4 load_remote(std::uint32_t mapped_address) {
-  uint4 value;
-  asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-               : "r"(mapped_address)
-               : "memory");
-  return value;
+// Sixteen bytes to another block, not waited for here: they count as 16 bytes of copies at a barrier of that
+// block.
+__device__ __forceinline__ void send(std::uint32_t mapped_address, uint4 value,
+                                     std::uint32_t mapped_barrier) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+          mapped_address),
+      "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w), "r"(mapped_barrier)
+      : "memory");
 }
 
 // ---- bulk copies, global -> shared
@@ -164,8 +166,8 @@ __device__ __forceinline__ void wait_box_reads() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
-// Orders this thread's ordinary writes to shared memory before later reads by the copy engine.
-__device__ __forceinline__ void fence_before_box_read() {
+// Orders this thread's ordinary accesses to shared memory before later ones by the copy engine.
+__device__ __forceinline__ void fence_before_copy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
@@ -221,8 +223,23 @@ __device__ __forceinline__ uint2 load_shared_pair(std::uint32_t address) {
   return value;
 }
 
+__device__ __forceinline__ uint4 load_shared_quad(std::uint32_t address) {
+  uint4 value;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "r"(address)
+               : "memory");
+  return value;
+}
+
 __device__ __forceinline__ void store_shared(std::uint32_t address, std::uint32_t value) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ void store_shared_quad(std::uint32_t address, uint4 value) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(value.x), "r"(value.y),
+               "r"(value.z), "r"(value.w)
+               : "memory");
 }
 
 }  // namespace grille::kernels::sm90

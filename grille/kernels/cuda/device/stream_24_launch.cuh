@@ -15,8 +15,11 @@ cudaError_t launch(const Stream24Launch& l) {
   if (status != cudaSuccess) return status;
   // Code for an older GPU, compiled again by the driver, would run and do nothing.
   if (attributes.ptxVersion < 90) return cudaErrorNoKernelImageForDevice;
-  status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, l.shared_bytes);
-  if (status != cudaSuccess) return status;
+  // Only ever raised: graphs that were captured with more are still to run.
+  if (l.shared_bytes > attributes.maxDynamicSharedSizeBytes) {
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, l.shared_bytes);
+    if (status != cudaSuccess) return status;
+  }
 
   cudaLaunchAttribute extra[2] = {};
   cudaLaunchConfig_t config = {};

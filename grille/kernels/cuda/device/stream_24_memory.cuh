@@ -23,14 +23,14 @@ struct StreamShape {
   static constexpr bool kPromote = kType == Sm90Type::kFloat8E4M3 && kTokens <= 32;
   // Stages between two waits for the tensor cores, 1 or 2.
   static constexpr int kBatch = kTokens <= 32 ? 2 : 1;
-  // Tokens that go through the exchange at a time.
-  static constexpr int kExchange = kTokens < kStreamExchangeTokens ? kTokens : kStreamExchangeTokens;
+  static constexpr int kChunks = kTokens / 8;  // of a warp's sums
+  static constexpr int kRound = stream_24_round(kTokens);
 
   using Accumulator = std::conditional_t<kType == Sm90Type::kInt8, int, float>;
 };
 
 // Addresses in a block's shared memory, computed where they are needed: registers are scarce.
-// stream_24_shared_bytes() is the sum of it all.
+// Stream24Memory has the sum of it all.
 template <typename Shape>
 class StreamMemory {
  public:
@@ -44,22 +44,22 @@ class StreamMemory {
   __device__ std::uint32_t x(int slot) const {
     return slab(p_.stages) + static_cast<std::uint32_t>(slot * Shape::kXBytes);
   }
-  // [kExchange tokens][kStreamExchangeStride]
-  __device__ std::uint32_t exchange() const { return x(p_.x_slots); }
+  __device__ std::uint32_t exchange() const { return base_ + static_cast<std::uint32_t>(p_.exchange_at); }
   __device__ std::uint32_t token_scales() const {
-    return exchange() + stream_24_exchange_bytes(Shape::kTokens);
+    return base_ + static_cast<std::uint32_t>(p_.token_scales_at);
   }
-  // Barriers: a stage is filled; it has been read; all blocks of the cluster have written to their exchange;
-  // all have read this block's.
+  // Barriers: a stage is filled; it has been read; all parts for this block are there; all blocks that add up
+  // with this one can take parts; where the parts take the place of the stages, those can be filled again.
   __device__ std::uint32_t full(int stage) const {
     return token_scales() + 128 * 4 + 8 * static_cast<std::uint32_t>(stage);
   }
   __device__ std::uint32_t empty(int stage) const { return full(p_.stages + stage); }
   __device__ std::uint32_t ready() const { return full(2 * p_.stages); }
-  __device__ std::uint32_t released() const { return full(2 * p_.stages + 1); }
-  __device__ std::uint32_t scratch() const { return full(2 * p_.stages + 2); }
+  __device__ std::uint32_t open() const { return full(2 * p_.stages + 1); }
+  __device__ std::uint32_t refill() const { return full(2 * p_.stages + 2); }
+  __device__ std::uint32_t scratch() const { return full(2 * p_.stages + 3); }
   __device__ std::uint32_t x_full(int slot) const {
-    return full(2 * p_.stages + 3 + slot);
+    return full(2 * p_.stages + 4 + slot);
   }  // resident x only
 
  private:
