@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kStreamTokens = 128;  // the largest tile; more tokens would read the weight again
 constexpr std::int64_t kLargeFrom = 17;      // below, its smallest tile of 64 tokens would be mostly empty
 constexpr std::int64_t kLeastTiles = 2;      // k-tiles of a block's share of a row block
-constexpr int kLeastStages = 4;              // fewer cannot hide the way to memory
+constexpr int kLeastStages = 3;              // fewer cannot hide the way to memory
 constexpr int kBlockReserve = 1024;          // bytes of shared memory that the system takes of every block
 
 class Candidates {
