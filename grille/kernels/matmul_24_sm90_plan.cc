@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kMaxStages = 20;
 constexpr int kMinStages = 2;
-constexpr int kMaxStreamTokens = 128;
 constexpr int kLongTiles = 96;                // k-tiles from which a quarter row block is a long share
 constexpr int kMaxResidentBytes = 16 * 1024;  // of x in shared memory; more would cost stages
 constexpr int kBlockReserve = 1024;           // bytes of shared memory that the system takes of every block
@@ -24,30 +23,25 @@ int element_bytes(DType dtype) { return static_cast<int>(dtype_size(dtype)); }
 
 int smallest_token_tile(std::int64_t m) {
   int tile = 8;
-  while (tile < 128 && tile < m) tile *= 2;
+  while (tile < kMost24StreamTokens && tile < m) tile *= 2;
   return tile;
 }
 
-// How the row blocks go to clusters. Measured on an H200 with the layers of Llama 3 8B, m 1 to 32: whole row
-// blocks and few of them a cluster are best, as every end of a row block costs an exchange. From 64 tokens on
-// the multiprocessors read more bytes of x than of the weight, so two row blocks share them.
+// How the row blocks go to clusters. Measured on an H200 with the layers of Llama 3 8B, m 1 to 64: whole row
+// blocks and few of them a cluster are best, as every end of a row block costs an exchange.
 void choose_clusters(Matmul24Sm90Plan& plan, const formats::TwoFourSm90Layout& layout, const Sm90Caps& caps) {
   const std::int64_t blocks = layout.row_blocks();
   const std::int64_t slots = 2LL * caps.multiprocessors;
   const std::int64_t enough = caps.multiprocessors * 9 / 10;
-  int splits = 1;
-  const int largest = plan.token_tile == 128 ? 4 : 8;  // more tokens make exchanges dearer
-  while (splits < largest && blocks * splits < enough && layout.k_tiles() >= 4 * splits) splits *= 2;
-  // Exchanges of 128 tokens cost more than a few idle multiprocessors.
-  if (plan.token_tile == 128 && splits == 4 && blocks * 2 >= caps.multiprocessors * 2 / 3) splits = 2;
-  plan.group_rows = blocks > 1 && (plan.token_tile == 128 || (plan.token_tile == 64 && splits == 1)) ? 2 : 1;
-  plan.cluster = splits * plan.group_rows;
-  const std::int64_t groups = stream_row_groups(plan, blocks);
-  const std::int64_t each = (groups * plan.cluster + slots - 1) / slots;  // row groups of a cluster
-  std::int64_t clusters = (groups + each - 1) / each;
+  plan.cluster = 1;
+  while (plan.cluster < kStreamMaxCluster && blocks * plan.cluster < enough &&
+         layout.k_tiles() >= 4 * plan.cluster)
+    plan.cluster *= 2;
+  const std::int64_t each = (blocks * plan.cluster + slots - 1) / slots;  // row blocks of a cluster
+  std::int64_t clusters = (blocks + each - 1) / each;
   // A long k and few rows: two clusters a row block, of blocks that have a multiprocessor to themselves.
   const bool few = blocks * 4 <= caps.multiprocessors && blocks * 4 >= enough;
-  if (few && layout.k_tiles() >= kLongTiles && plan.token_tile < 128) {
+  if (few && layout.k_tiles() >= kLongTiles) {
     plan.cluster = 2;
     clusters = 2 * blocks;
   }
@@ -72,7 +66,7 @@ Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const S
 }
 
 Matmul24Sm90Plan rule_plan_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps) {
-  if (problem.m > kMaxStreamTokens || problem.swiglu) return plan_matmul_24_large(problem, caps);
+  if (problem.m > kMost24StreamTokens || problem.swiglu) return plan_matmul_24_large(problem, caps);
   const formats::TwoFourSm90Layout layout{problem.n, problem.k, element_bytes(problem.dtype)};
   Matmul24Sm90Plan plan;
   plan.kernel = Matmul24Kernel::kStream;
@@ -87,7 +81,7 @@ Matmul24Sm90Plan rule_plan_24_sm90(const Matmul24Sm90Problem& problem, const Sm9
   const int budget = alone ? caps.shared_memory_per_block : std::min(half, caps.shared_memory_per_block);
   // One short row block a cluster: all of x at once is the shortest way to its end.
   plan.resident_x =
-      plan.group_rows == 1 && plan.clusters == layout.row_blocks() && plan.blocks() <= caps.multiprocessors &&
+      plan.clusters == layout.row_blocks() && plan.blocks() <= caps.multiprocessors &&
       (layout.k_tiles() + plan.cluster - 1) / plan.cluster * plan.token_tile * 128 <= kMaxResidentBytes;
   choose_stages(plan, layout, budget);
   const int needed = stream_shared_bytes(plan, layout.k_tiles(), layout.element_bytes);

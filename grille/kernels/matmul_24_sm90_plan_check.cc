@@ -78,6 +78,8 @@ bool may_replace_rule_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps
     // The tile decides: short ones promote.
     sums_alike = plan.promote == (float8 && plan.token_tile <= kStreamPromotedTokens) &&
                  (plan.promote || !float8 || problem.m > kStreamPromotedTokens);
+    // The rule's plan is then a large one, which promotes.
+    if (float8 && !problem.fast_accumulation && problem.m > kMost24StreamTokens) return false;
   }
   return sums_alike && refusal_of_plan_24_sm90(problem, caps, plan).empty();
 }
