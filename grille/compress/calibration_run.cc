@@ -64,7 +64,8 @@ CalibrationRun::CalibrationRun(const models::Decoder& model,
     check(positions.size() == window.ids.size(), ErrorCode::kInternal,
           "calibration: documents cover {} of {} tokens", positions.size(), window.ids.size());
     hidden_.push_back(model.embed(window.ids));
-    rotary_.push_back(model.rotary().at_positions(positions));
+    const bool again = !lengths_.empty() && lengths_.back() == window.segment_lengths;
+    rotary_.push_back(again ? rotary_.back() : model.rotary().at_positions(positions));
     lengths_.push_back(window.segment_lengths);
   }
 }
@@ -95,7 +96,9 @@ std::vector<std::unique_ptr<prune::InputStatistics>> CalibrationRun::collect(mod
 }
 
 void CalibrationRun::advance(const models::DecoderLayer& layer, std::int64_t index) {
-  for (std::size_t window = 0; window < hidden_.size(); ++window) hidden_[window] = run(layer, index, window);
+  // In place: windows that move through memory with every block would leave gaps of their size.
+  for (std::size_t window = 0; window < hidden_.size(); ++window)
+    hidden_[window].copy_(run(layer, index, window));
 }
 
 }  // namespace grille::compress

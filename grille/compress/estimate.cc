@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <chrono>
 
-#include <ATen/ops/mm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include "grille/compress/pipeline.h"
 #include "grille/compress/selection.h"
+#include "grille/kernels/add_gram.h"
+#include "grille/kernels/matmul.h"
 #include "grille/tensors/views.h"
 
 namespace grille::compress {
@@ -14,22 +17,43 @@ namespace {
 
 using models::Slot;
 
-// Floating-point operations a second of a matrix product of the model's own width.
-double measured_rate(std::int64_t width, at::ScalarType dtype) {
-  constexpr std::int64_t kTokens = 512;
-  const std::int64_t side = std::clamp<std::int64_t>(width, 256, 2048);
-  const at::Tensor x = at::ones({kTokens, side}, dtype);
-  const at::Tensor w = at::ones({side, side}, dtype);
-  at::mm(x, w);
+// Floating-point operations a second of what pruning spends its time with, at the model's own width.
+struct Rates {
+  double forward = 0.0;  // a linear layer in the compute dtype
+  double fp64 = 0.0;     // a Gram matrix
+};
+
+template <typename Work>
+double measured_rate(double operations, Work&& work) {
+  work();
   const auto begin = std::chrono::steady_clock::now();
   double seconds = 0.0;
-  double operations = 0.0;
+  double done = 0.0;
   while (seconds < 0.05) {
-    at::mm(x, w);
-    operations += 2.0 * kTokens * static_cast<double>(side) * static_cast<double>(side);
+    work();
+    done += operations;
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
-  return operations / seconds;
+  return done / seconds;
+}
+
+Rates measured_rates(std::int64_t width, at::ScalarType dtype) {
+  constexpr std::int64_t kTokens = 512;
+  const std::int64_t side = std::clamp<std::int64_t>(width, 256, 2048);
+  const double square = static_cast<double>(side) * static_cast<double>(side);
+  const at::Tensor x = at::ones({kTokens, side}, dtype);
+  const at::Tensor w = at::ones({side, side}, dtype);
+  at::Tensor y = at::empty({kTokens, side}, dtype);
+  const at::Tensor inputs = x.to(at::kFloat);
+  at::Tensor gram = at::zeros({side, side}, at::kDouble);
+  Rates rates;
+  rates.forward = measured_rate(2.0 * kTokens * square, [&] {
+    kernels::matmul_dense({tensors::matrix_view(x)}, {tensors::matrix_view(w)}, {tensors::matrix_view(y)});
+  });
+  rates.fp64 = measured_rate(kTokens * square, [&] {
+    kernels::add_gram(tensors::matrix_view(inputs), gram.mutable_data_ptr<double>());
+  });
+  return rates;
 }
 
 double product(std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
@@ -52,24 +76,25 @@ Shapes shapes_of(const models::DecoderConfig& config) {
   return shapes;
 }
 
-// Operations for one block: forward passes, Gram matrices, factorisation and sweep.
-double block_operations(const models::DecoderConfig& config, const PruneOptions& prune, double tokens,
-                        double context) {
+// Seconds for one block: forward passes; in fp64 Gram matrices, factorisation and sweep.
+double block_seconds(const models::DecoderConfig& config, const PruneOptions& prune, double tokens,
+                     double context, const Rates& rates) {
   const Shapes shapes = shapes_of(config);
   const double attention = 2.0 * context * product(config.num_heads, config.head_dim);  // causal: half of 4
   const double passes =
       1.0 + (prune.true_sequential ? static_cast<double>(models::shared_inputs().size()) : 1.0);
-  double operations = passes * tokens * (2.0 * shapes.block_weights + attention);
+  const double forward = passes * tokens * (2.0 * shapes.block_weights + attention);
+  double fp64 = 0.0;
   for (const std::vector<Slot>& group : models::shared_inputs()) {
     const double width = static_cast<double>(models::slot_shape(config, group.front())[1]);
-    operations += tokens * width * (width + 512.0) + 2.0 * width * width * width;
+    fp64 += tokens * width * width + 2.0 * width * width * width;
     for (const Slot slot : group) {
       const auto [rows, cols] = models::slot_shape(config, slot);
-      operations +=
+      fp64 +=
           5.0 * product(rows, cols) * static_cast<double>(cols);  // the sweep, and the error's two products
     }
   }
-  return operations;
+  return forward / rates.forward + fp64 / rates.fp64;
 }
 
 // Bytes of a linear layer's weight in the output, a weight.
@@ -106,8 +131,8 @@ Estimate estimate(const models::ModelFiles& files, const Options& options,
                                       : static_cast<double>(dtype_size(stored))));
   result.seconds = static_cast<double>(files.tensors->file_bytes() + result.file_bytes_out) / kDiskRate;
   if (options.prune && tokens > 0) {
-    const double operations = layers * block_operations(config, *options.prune, tokens, context);
-    result.seconds += operations / measured_rate(config.hidden_size, tensors::torch_dtype(compute));
+    const Rates rates = measured_rates(config.hidden_size, tensors::torch_dtype(compute));
+    result.seconds += layers * block_seconds(config, *options.prune, tokens, context, rates);
   }
 
   // One block as it is stored and in fp32, Gram matrices with their factors, hidden states, one window's
