@@ -79,9 +79,10 @@ __device__ __forceinline__ std::uint32_t map_to_rank(std::uint32_t address, int 
   return mapped;
 }
 
-// Arrival at a barrier of another block. Of the caller's own writes to shared memory, all are in place by the
-// time another block can see this: shared memory has one copy and no cache. (The forms with .cluster scope
-// would also wait for every global access in flight, 2 to 6 us in a kernel that streams.)
+// Arrival at a barrier of another block, to say that this thread has read what it was sent and has the values
+// in registers. Not to say that something was written: a block that then reads it from this one's shared
+// memory may come too early. What is written for another block goes there by send(). (The forms with .cluster
+// scope would also wait for every global access in flight, 2 to 6 us in a kernel that streams.)
 __device__ __forceinline__ void arrive_remote(std::uint32_t mapped_barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mapped_barrier) : "memory");
 }
