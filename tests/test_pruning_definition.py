@@ -15,6 +15,9 @@ SEQUENCES, CONTEXT = 16, 512  # fewer tokens leave near-ties that rounding decid
 # fp32 forwards in another order of sums: what they leave in W' beyond its own rounding (2^-24 = 6e-8), through a
 # factor of condition 1e4 at most, averaged over thousands of tokens. Measured: 2.3e-7.
 WEIGHT_TOLERANCE = 2e-6
+# Rows of a layer in which those forwards decide a near-tie another way; SparseGPT then moves the rest of that row.
+# Seen: none on an AMD Zen 4 and an Intel Xeon, one in two of the 126 layers on another Xeon.
+ROWS_APART = 2
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +64,9 @@ def test_first_blocks_equal_the_definition(dense, ids, tmp_path, method, pattern
     count = 0
     for name, expected, error in pruning_definition.prune_blocks(model, windows, method, pattern, BLOCKS):
         found = weights[f"{name}.weight"]
-        assert torch.equal(found != 0, expected != 0), (name, int(((found != 0) != (expected != 0)).sum()))
-        assert (found - expected).norm() <= WEIGHT_TOLERANCE * expected.norm(), name
+        apart = ((found != 0) != (expected != 0)).any(dim=1)
+        assert apart.sum() <= ROWS_APART, (name, apart.nonzero().flatten().tolist())
+        assert (found - expected)[~apart].norm() <= WEIGHT_TOLERANCE * expected.norm(), name
         if method != "magnitude":  # which has no inputs to measure an error on
             assert errors[name] == pytest.approx(error, rel=1e-5), name
         count += 1
