@@ -74,7 +74,7 @@ struct StreamedSums<Float8PairCompute, 1, StoredRows<Float8PairCompute, Float8, 
 
   void add(const Constants& c, const Rows::Segment& s, std::int64_t groups_ahead, const BFloat16* x) {
     for (std::int64_t step = 0; step < s.steps; ++step, x += C::kStep) {
-      Rows::prefetch(s, step, groups_ahead);
+      if (groups_ahead > 0) Rows::prefetch(s, step, groups_ahead);
       // Columns 0 to 15 and 32 to 47; the others.
       const __m512i first = C::load(x);
       const __m512i second = C::load(x + C::kLanes);

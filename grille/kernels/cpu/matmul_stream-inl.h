@@ -5,6 +5,9 @@ namespace grille::kernels {
 namespace {
 
 constexpr std::int64_t kBytesAhead = 12 * 1024;  // more than what arrives while memory answers, a thread
+// Rows of so many bytes are left to the hardware, which follows them well: asking ahead costs a 2:4 float8
+// weight with k = 14336 a fifth of its speed on an Intel Xeon (2.14 ms, 1.68 without).
+constexpr std::int64_t kLongRow = 4096;
 
 // Columns of sums: the last group of a panel may be a single row, which is summed as 4.
 constexpr std::int64_t kSumStride = kLargestPanel + kRowGroup;
@@ -15,7 +18,7 @@ inline void multiply_segment(const typename C::Constants& constants, const typen
                              std::int64_t groups_ahead, const typename C::Element* x,
                              Accumulators<C, T>& acc) {
   for (std::int64_t step = 0; step < segment.steps; ++step, x += T * C::kStep) {
-    Rows::prefetch(segment, step, groups_ahead);
+    if (groups_ahead > 0) Rows::prefetch(segment, step, groups_ahead);
     for (int r = 0; r < kRowGroup; ++r) {
       typename C::In w[C::kVectors];
       Rows::load(constants, segment, r, step, w);
@@ -83,7 +86,8 @@ void run_streamed(const MatmulJob& job, const MatmulBlock& block) {
   const auto* x = static_cast<const typename C::Element*>(job.packed_x);
   const std::int64_t steps = step_count<C>(job.k);
   const std::int64_t group_bytes = kRowGroup * (job.value_row_bytes + job.mask_row_bytes);
-  const std::int64_t groups_ahead = (kBytesAhead + group_bytes - 1) / group_bytes;
+  const std::int64_t groups_ahead =
+      group_bytes < kRowGroup * kLongRow ? (kBytesAhead + group_bytes - 1) / group_bytes : 0;
   ask_for_first_rows(job, block, kRowGroup * groups_ahead);
   with_tile(job.m, [&](auto tokens) {
     const typename StreamedSums<C, tokens, Rows>::Constants constants;
