@@ -14,7 +14,6 @@ constexpr std::int64_t kLargeFrom = 17;      // below, its smallest tile of 64 t
 constexpr std::int64_t kLeastTiles = 2;      // k-tiles of a block's share of a row block
 constexpr int kLeastRingBytes = 48 * 1024;   // less cannot hide the way to memory
 constexpr int kSharedFrom = 33;              // tokens from which several row blocks may share x
-constexpr int kBlockReserve = 1024;          // bytes of shared memory that the system takes of every block
 
 class Candidates {
  public:
@@ -48,7 +47,7 @@ class Candidates {
 
   void add_streams(int group_rows, int splits) {
     if (layout_.k_tiles() < kLeastTiles * splits) return;
-    Matmul24Sm90Plan plan{.kernel = Matmul24Kernel::kStream, .token_tile = token_tile()};
+    Matmul24Sm90Plan plan{.kernel = Matmul24Kernel::kStream, .token_tile = stream_token_tile(problem_.m)};
     plan.cluster = splits * group_rows;
     plan.group_rows = group_rows;
     plan.promote = problem_.dtype == DType::kFloat8E4M3 && plan.token_tile <= kStreamPromotedTokens;
@@ -63,12 +62,6 @@ class Candidates {
   }
 
   // The tile that fits the tokens best.
-  int token_tile() const {
-    int tile = 8;
-    while (tile < problem_.m) tile *= 2;
-    return tile;
-  }
-
   // Whole row groups: one a cluster, or equal numbers of them for one or two blocks a multiprocessor. Cut row
   // groups: two clusters each, or, of single row blocks, equal shares of all slabs for one or two blocks a
   // multiprocessor.
@@ -99,8 +92,7 @@ class Candidates {
   // multiprocessors, also for one.
   void add_with_rings(Matmul24Sm90Plan plan) {
     const int alone = caps_.shared_memory_per_block;
-    const int half = std::min(alone, caps_.shared_memory_per_multiprocessor / 2 - kBlockReserve);
-    for (const int budget : {half, alone}) {
+    for (const int budget : {caps_.shared_memory_of_two(), alone}) {
       if (budget == alone && plan.blocks() > caps_.multiprocessors) continue;
       plan.stages = stages_within(plan, budget);
       const std::int64_t stage_bytes = layout_.slab_bytes() + (plan.resident_x ? 0 : plan.token_tile * 128);

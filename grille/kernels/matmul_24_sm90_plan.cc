@@ -17,15 +17,8 @@ constexpr int kMaxStages = 20;
 constexpr int kMinStages = 2;
 constexpr int kLongTiles = 96;                // k-tiles from which a quarter row block is a long share
 constexpr int kMaxResidentBytes = 16 * 1024;  // of x in shared memory; more would cost stages
-constexpr int kBlockReserve = 1024;           // bytes of shared memory that the system takes of every block
 
 int element_bytes(DType dtype) { return static_cast<int>(dtype_size(dtype)); }
-
-int smallest_token_tile(std::int64_t m) {
-  int tile = 8;
-  while (tile < kMost24StreamTokens && tile < m) tile *= 2;
-  return tile;
-}
 
 // How the row blocks go to clusters. Measured on an H200 with the layers of Llama 3 8B, m 1 to 64: whole row
 // blocks and few of them a cluster are best, as every end of a row block costs an exchange.
@@ -65,20 +58,25 @@ Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const S
   return plan != nullptr ? *plan : rule_plan_24_sm90(problem, caps);
 }
 
+int stream_token_tile(std::int64_t m) {
+  int tile = 8;
+  while (tile < m) tile *= 2;
+  return tile;
+}
+
 Matmul24Sm90Plan rule_plan_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps) {
   if (problem.m > kMost24StreamTokens || problem.swiglu) return plan_matmul_24_large(problem, caps);
   const formats::TwoFourSm90Layout layout{problem.n, problem.k, element_bytes(problem.dtype)};
   Matmul24Sm90Plan plan;
   plan.kernel = Matmul24Kernel::kStream;
-  plan.token_tile = smallest_token_tile(problem.m);
+  plan.token_tile = stream_token_tile(problem.m);
   plan.promote = problem.dtype == DType::kFloat8E4M3 && plan.token_tile <= 32;
   choose_clusters(plan, layout, caps);
 
   // Two blocks a multiprocessor, so that the next kernel's blocks can fetch while this one's finish; where a
   // block's share is long, a deep ring is worth more than that.
   const bool alone = plan.clusters > layout.row_blocks();  // two clusters a row block
-  const int half = caps.shared_memory_per_multiprocessor / 2 - kBlockReserve;
-  const int budget = alone ? caps.shared_memory_per_block : std::min(half, caps.shared_memory_per_block);
+  const int budget = alone ? caps.shared_memory_per_block : caps.shared_memory_of_two();
   // One short row block a cluster: all of x at once is the shortest way to its end.
   plan.resident_x =
       plan.clusters == layout.row_blocks() && plan.blocks() <= caps.multiprocessors &&

@@ -1,6 +1,7 @@
 // Which Hopper kernel a 2:4 matmul runs in, and how it is cut: a pure function of the problem and the device.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -28,6 +29,11 @@ struct Sm90Caps {
   int multiprocessors = 132;
   int shared_memory_per_block = 232448;           // bytes that one block may ask for
   int shared_memory_per_multiprocessor = 233472;  // of which every block takes 1 KiB more than it asks for
+
+  // Bytes that each of two blocks on a multiprocessor may ask for.
+  int shared_memory_of_two() const {
+    return std::min(shared_memory_per_block, shared_memory_per_multiprocessor / 2 - 1024);
+  }
 };
 
 enum class Matmul24Kernel : std::uint8_t {
@@ -57,6 +63,9 @@ struct Matmul24Sm90Plan {
 // Throws Error{kInvalidArgument} if no shared memory of this size can hold the smallest pipeline.
 Matmul24Sm90Plan plan_matmul_24_sm90(const Matmul24Sm90Problem& problem, const Sm90Caps& caps,
                                      const Matmul24PlanTable* measured = nullptr);
+
+// The smallest tile of the streaming kernel that holds m tokens, m <= 128.
+int stream_token_tile(std::int64_t m);
 
 // The rule leaves more tokens than this to the large kernel, which is as fast or faster on an H200 (o of
 // Llama 3 8B, float8, 128 tokens: 8.9 us, not 13.2).

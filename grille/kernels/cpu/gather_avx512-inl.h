@@ -1,6 +1,6 @@
 // One token and 2:4 float8 weights on AVX-512: the token's columns are gathered to where the weights kept
-// lie, instead of the weights being spread over the columns. That is a third of the work less a weight row;
-// for more tokens it would be done again for each. After matmul-inl.h.
+// lie, instead of the weights being spread over the columns, so that half as many values are multiplied and
+// no masks are moved; for more tokens the gathering would be done again for each. After matmul-inl.h.
 #pragma once
 
 namespace grille::kernels {

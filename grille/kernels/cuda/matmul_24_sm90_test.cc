@@ -2,7 +2,6 @@
 #include "grille/kernels/matmul_24_sm90.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -240,7 +239,7 @@ std::string name_of(const Case& c, const Matmul24Sm90Plan& plan) {
 // A plan of the streaming kernel that lacks its clusters and stages.
 Matmul24Sm90Plan stream_plan(std::int64_t m, DType dtype) {
   Matmul24Sm90Plan plan;
-  plan.token_tile = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(m, 8))));
+  plan.token_tile = stream_token_tile(m);
   plan.promote = dtype == DType::kFloat8E4M3 && plan.token_tile <= kStreamPromotedTokens;
   return plan;
 }
