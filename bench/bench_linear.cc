@@ -13,9 +13,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <torch/headeronly/version.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "bench/machine.h"
 #include "bench/read_bandwidth.h"
 #include "grille/base/parallel.h"
 #include "grille/kernels/matmul.h"
@@ -256,8 +258,12 @@ int main(int argc, char** argv) {
 
   const grille::bench::ReadBandwidth bandwidth;
   const double read = bandwidth.measure();
-  nlohmann::json result = {
-      {"threads", options.threads}, {"read_gbps", read * 1e-9}, {"points", nlohmann::json::array()}};
+  nlohmann::json result = {{"command", std::vector<std::string>(argv, argv + argc)},
+                           {"machine", grille::bench::machine()},
+                           {"torch", TORCH_VERSION},
+                           {"threads", options.threads},
+                           {"read_gbps", read * 1e-9},
+                           {"points", nlohmann::json::array()}};
   if (!options.json) {
     std::printf("read bandwidth of %d threads: %.1f GB/s\n\n", options.threads, read * 1e-9);
     std::printf("%6s %6s %4s %11s %10s %8s %7s %8s %9s\n", "k", "n", "m", "format", "us", "GFLOP/s", "GB/s",

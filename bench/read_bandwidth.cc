@@ -71,7 +71,7 @@ GRILLE_END_ISA
 
 ReadStreams reader() {
 #if defined(__x86_64__)
-  if (active_isa() == Isa::kAvx512) return read_streams_avx512;
+  if (active_isa() >= Isa::kAvx512) return read_streams_avx512;
 #endif
   return read_streams;
 }

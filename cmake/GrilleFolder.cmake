@@ -82,7 +82,7 @@ function(grille_test name)
     endif()
   endforeach()
   if(text MATCHES "TEST(_P|_F)?\\([ \n]*PerIsa")
-    foreach(isa scalar avx2 avx512)
+    foreach(isa scalar avx2 avx512 amx)
       add_test(NAME ${name}.${isa} COMMAND ${name} --gtest_filter=PerIsa*:*/PerIsa*)
       set_tests_properties(${name}.${isa} PROPERTIES
         LABELS per_isa TIMEOUT 600 ENVIRONMENT GRILLE_ISA=${isa}

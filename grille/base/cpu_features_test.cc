@@ -13,7 +13,9 @@ TEST(CpuFeatures, SetsAreOrderedAndNamedAsGrilleIsaSpellsThem) {
   EXPECT_LT(Isa::kAvx2, Isa::kAvx512);
   EXPECT_EQ(isa_name(Isa::kScalar), "scalar");
   EXPECT_EQ(isa_name(Isa::kAvx2), "avx2");
+  EXPECT_LT(Isa::kAvx512, Isa::kAmx);
   EXPECT_EQ(isa_name(Isa::kAvx512), "avx512");
+  EXPECT_EQ(isa_name(Isa::kAmx), "amx");
 }
 
 TEST(PerIsaCpuFeatures, TheForcedSetIsTheActiveOne) {

@@ -32,7 +32,7 @@ struct PanelPair {
 
 const GramKernels& gram_kernels() {
 #if defined(__x86_64__)
-  if (active_isa() == Isa::kAvx512) return gram_kernels_avx512();
+  if (active_isa() >= Isa::kAvx512) return gram_kernels_avx512();
   if (active_isa() == Isa::kAvx2) return gram_kernels_avx2();
 #endif
   return gram_kernels_scalar();

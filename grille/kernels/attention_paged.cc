@@ -19,7 +19,7 @@ constexpr std::int64_t kWorkPerThread = 16 * 1024;  // key and value elements ti
 
 const AttentionKernels& kernels_here() {
 #if defined(__x86_64__)
-  if (active_isa() == Isa::kAvx512) return attention_kernels_avx512();
+  if (active_isa() >= Isa::kAvx512) return attention_kernels_avx512();
   if (active_isa() == Isa::kAvx2) return attention_kernels_avx2();
 #endif
   return attention_kernels_scalar();

@@ -21,6 +21,7 @@ constexpr std::int64_t kPackedElementsPerThread = 64 * 1024;
 
 const MatmulKernels& kernels_for(Isa isa) {
 #if defined(__x86_64__)
+  if (isa == Isa::kAmx) return matmul_kernels_amx();
   if (isa == Isa::kAvx512) return matmul_kernels_avx512();
   if (isa == Isa::kAvx2) return matmul_kernels_avx2();
 #endif
@@ -108,8 +109,8 @@ MatmulJob make_job(const MatmulTokens& tokens, const AnyWeight& weight, const Ma
 
 // Prepares x once for each compute class that the jobs use, in memory that the thread keeps.
 void pack_tokens(const ConstMatrixView& x, std::span<MatmulJob> jobs, const MatmulKernels& kernels) {
-  thread_local std::array<Scratch, 3> scratch;
-  std::array<const void*, 3> packed = {};
+  thread_local std::array<Scratch, kComputeClasses> scratch;
+  std::array<const void*, kComputeClasses> packed = {};
   for (MatmulJob& job : jobs) {
     const auto index = static_cast<std::size_t>(job.plan.compute);
     if (packed[index] == nullptr) {
@@ -167,8 +168,8 @@ class WorkSplit {
   // The row group that starts at or after `cost` of the job, as a row.
   static std::int64_t row_at(const MatmulJob& job, std::int64_t cost) {
     if (cost <= 0) return 0;
-    const std::int64_t group_cost = kRowGroup * row_cost(job);
-    return std::min(job.n, (cost + group_cost - 1) / group_cost * kRowGroup);
+    const std::int64_t group_cost = job.plan.row_group * row_cost(job);
+    return std::min(job.n, (cost + group_cost - 1) / group_cost * job.plan.row_group);
   }
 
   std::span<const MatmulJob> jobs_;
@@ -210,7 +211,11 @@ void matmul_grouped(const MatmulTokens& tokens, std::span<const AnyWeight> weigh
   const Isa isa = active_isa();
   for (std::size_t i = 0; i < weights.size(); ++i)
     jobs.push_back(make_job(tokens, weights[i], outputs[i], isa));
-  run_jobs(tokens.x, jobs, isa);
+  // Jobs that share the work are cut alike.
+  const auto rest = std::partition(jobs.begin(), jobs.end(),
+                                   [](const MatmulJob& job) { return uses_tiles(job.plan.compute); });
+  run_jobs(tokens.x, {jobs.begin(), rest}, isa);
+  run_jobs(tokens.x, {rest, jobs.end()}, isa);
 }
 
 }  // namespace grille::kernels

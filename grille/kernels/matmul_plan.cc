@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::int64_t kPanelBytes = 512 * 1024;  // at most half of an L2 cache
 constexpr std::int64_t kMaxPanelRows = 64;
-constexpr std::int64_t kRowGroup = 4;         // weight rows that the inner loop handles together
 constexpr std::int64_t kBlockColumns = 4096;  // of a panel; see cpu/matmul-inl.h
 
 // Costs of an element, in multiplications: of decoding one of a weight into a panel, and of fetching one of a
@@ -18,12 +17,19 @@ constexpr std::int64_t kBlockColumns = 4096;  // of a panel; see cpu/matmul-inl.
 constexpr std::int64_t kDecodeCost = 8;
 constexpr std::int64_t kTokenCost = 8;
 
+// The same where a tile instruction makes 16 times as many multiplications.
+constexpr std::int64_t kTiles = 16;            // rows and tokens of a tile
+constexpr std::int64_t kFewestTileTokens = 8;  // fewer leave most of a tile empty
+constexpr std::int64_t kTilePanelRows = 256;
+constexpr std::int64_t kTileCost = 16;
+
 bool fits_bfloat16(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat8E4M3; }
 
 }  // namespace
 
 int max_token_tile(Isa isa) {
   switch (isa) {
+    case Isa::kAmx:
     case Isa::kAvx512: return 6;  // 24 of 32 registers
     case Isa::kAvx2: return 3;    // 12 of 16
     case Isa::kScalar: return 2;
@@ -34,10 +40,20 @@ int max_token_tile(Isa isa) {
 MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa) {
   MatmulPlan plan;
   plan.isa = isa;
-  const bool pairs = isa == Isa::kAvx512 && fits_bfloat16(problem.x) && fits_bfloat16(problem.weight);
+  const bool pairs = isa >= Isa::kAvx512 && fits_bfloat16(problem.x) && fits_bfloat16(problem.weight);
   if (pairs) {
     plan.compute =
         problem.weight == DType::kFloat8E4M3 ? ComputeClass::kFloat8Pairs : ComputeClass::kBFloat16Pairs;
+  }
+
+  if (isa == Isa::kAmx && pairs && problem.m >= kFewestTileTokens) {
+    plan.compute =
+        problem.weight == DType::kFloat8E4M3 ? ComputeClass::kFloat8Tiles : ComputeClass::kBFloat16Tiles;
+    plan.token_tile = kTiles;
+    plan.expand_panel = true;
+    plan.panel_rows = kTilePanelRows;
+    plan.row_group = kTiles;
+    return plan;
   }
 
   // As few tiles as possible, of equal size.
@@ -49,23 +65,24 @@ MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa) {
   const std::int64_t row_bytes = std::min(problem.k, kBlockColumns) * (pairs ? 2 : 4);
   const std::int64_t rows =
       plan.expand_panel ? kPanelBytes / std::max<std::int64_t>(row_bytes, 1) : kMaxPanelRows;
-  plan.panel_rows = std::clamp(rows / kRowGroup * kRowGroup, kRowGroup, kMaxPanelRows);
+  plan.panel_rows = std::clamp(rows / plan.row_group * plan.row_group, plan.row_group, kMaxPanelRows);
   return plan;
 }
 
 MatmulGrid plan_grid(const MatmulPlan& plan, std::int64_t m, std::int64_t rows, std::int64_t threads) {
   if (!plan.expand_panel) return {threads, 1};
   const auto parts_of = [](std::int64_t count, std::int64_t size) { return (count + size - 1) / size; };
-  const std::int64_t groups = parts_of(rows, kRowGroup);
+  const std::int64_t groups = parts_of(rows, plan.row_group);
+  const std::int64_t faster = uses_tiles(plan.compute) ? kTileCost : 1;
   const std::int64_t tiles = parts_of(m, plan.token_tile);
   MatmulGrid best;
   std::int64_t lowest = std::numeric_limits<std::int64_t>::max();
   for (std::int64_t token_parts = 1; token_parts <= std::min(threads, tiles); ++token_parts) {
     const std::int64_t row_parts = std::min(threads / token_parts, groups);
-    const std::int64_t block_rows = parts_of(groups, row_parts) * kRowGroup;
+    const std::int64_t block_rows = parts_of(groups, row_parts) * plan.row_group;
     const std::int64_t block_tokens = parts_of(tiles, token_parts) * plan.token_tile;
-    const std::int64_t cost = block_rows * block_tokens + kDecodeCost * block_rows +
-                              kTokenCost * block_tokens * parts_of(block_rows, plan.panel_rows);
+    const std::int64_t cost = block_rows * block_tokens + faster * kDecodeCost * block_rows +
+                              faster * kTokenCost * block_tokens * parts_of(block_rows, plan.panel_rows);
     if (cost < lowest) best = {row_parts, token_parts};
     lowest = std::min(cost, lowest);
   }
@@ -78,6 +95,8 @@ std::string to_string(const MatmulPlan& plan) {
       case ComputeClass::kBFloat16Pairs: return "bfloat16-pairs";
       case ComputeClass::kFloat8Pairs: return "float8-pairs";
       case ComputeClass::kFloat32: return "float32";
+      case ComputeClass::kBFloat16Tiles: return "bfloat16-tiles";
+      case ComputeClass::kFloat8Tiles: return "float8-tiles";
     }
     return "";
   };

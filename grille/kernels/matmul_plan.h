@@ -14,7 +14,14 @@ enum class ComputeClass {
   kBFloat16Pairs,  // two bfloat16 products a lane and instruction (vdpbf16ps)
   kFloat8Pairs,    // the same, for float8 weights: columns in the order in which these are widened
   kFloat32,
+  kBFloat16Tiles,  // both pair classes on tiles of 16 rows and 16 tokens (tdpbf16ps)
+  kFloat8Tiles,
 };
+constexpr int kComputeClasses = 5;
+
+constexpr bool uses_tiles(ComputeClass compute) {
+  return compute == ComputeClass::kBFloat16Tiles || compute == ComputeClass::kFloat8Tiles;
+}
 
 struct MatmulProblem {
   std::int64_t m = 0;
@@ -28,16 +35,17 @@ struct MatmulProblem {
 struct MatmulPlan {
   Isa isa = Isa::kScalar;
   ComputeClass compute = ComputeClass::kFloat32;
-  // Tokens that share one pass over a weight row, 1 ... max_token_tile(isa).
+  // Tokens that share one pass over a weight row, 1 ... max_token_tile(isa); with tiles always 16.
   int token_tile = 1;
   // false: weight rows are decoded as they are multiplied, once (m <= token_tile).
-  // true: `panel_rows` rows are decoded into scratch, 4096 columns at a time, which every token tile then
+  // true: `panel_rows` rows are decoded into scratch, some columns at a time, which every token tile then
   // reads.
   bool expand_panel = false;
-  std::int64_t panel_rows = 0;  // a multiple of 4
+  std::int64_t panel_rows = 0;  // a multiple of row_group
+  std::int64_t row_group = 4;   // weight rows that the inner loop handles together
 };
 
-// Bounded by registers: 4 weight rows x token_tile accumulators.
+// Without tiles. Bounded by registers: 4 weight rows x token_tile accumulators.
 int max_token_tile(Isa isa);
 
 MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa);

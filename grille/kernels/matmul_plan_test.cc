@@ -18,6 +18,7 @@ TEST(MatmulPlan, MultipliesBFloat16PairsOnlyWhereBothSidesFit) {
     for (DType w : {DType::kBFloat16, DType::kFloat8E4M3}) {
       EXPECT_EQ(compute(x, w, Isa::kAvx512),
                 w == DType::kBFloat16 ? ComputeClass::kBFloat16Pairs : ComputeClass::kFloat8Pairs);
+      EXPECT_EQ(compute(x, w, Isa::kAmx), compute(x, w, Isa::kAvx512)) << "a single token";
       EXPECT_EQ(compute(x, w, Isa::kAvx2), ComputeClass::kFloat32);
       EXPECT_EQ(compute(x, w, Isa::kScalar), ComputeClass::kFloat32);
     }
@@ -37,6 +38,22 @@ TEST(MatmulPlan, StreamsWhileOneTileHoldsAllTokensThenExpandsPanels) {
       if (!p.expand_panel && m > 0) {
         EXPECT_EQ(p.token_tile, m);
       }
+    }
+  }
+}
+
+TEST(MatmulPlan, TileRegistersTakeEightTokensAndMore) {
+  for (DType w : {DType::kBFloat16, DType::kFloat8E4M3}) {
+    EXPECT_FALSE(uses_tiles(plan(7, DType::kBFloat16, w, Isa::kAmx).compute));
+    EXPECT_FALSE(uses_tiles(plan(64, DType::kFloat32, w, Isa::kAmx).compute));
+    EXPECT_FALSE(uses_tiles(plan(64, DType::kBFloat16, w, Isa::kAvx512).compute));
+    for (std::int64_t m : {8, 100}) {
+      const MatmulPlan p = plan(m, DType::kBFloat16, w, Isa::kAmx);
+      EXPECT_TRUE(uses_tiles(p.compute));
+      EXPECT_EQ(p.token_tile, 16);
+      EXPECT_EQ(p.row_group, 16);
+      EXPECT_EQ(p.panel_rows % p.row_group, 0);
+      EXPECT_TRUE(p.expand_panel);
     }
   }
 }
@@ -64,11 +81,12 @@ struct Largest {
   std::int64_t rows = 0, tokens = 0;
 };
 Largest largest_block(const MatmulGrid& grid, const MatmulPlan& p, std::int64_t m, std::int64_t n) {
-  const std::int64_t groups = (n + 3) / 4, tiles = (m + p.token_tile - 1) / p.token_tile;
+  const std::int64_t groups = (n + p.row_group - 1) / p.row_group,
+                     tiles = (m + p.token_tile - 1) / p.token_tile;
   Largest largest;
   for (std::int64_t i = 0; i < grid.row_parts; ++i) {
-    largest.rows =
-        std::max(largest.rows, 4 * (groups * (i + 1) / grid.row_parts - groups * i / grid.row_parts));
+    largest.rows = std::max(largest.rows,
+                            p.row_group * (groups * (i + 1) / grid.row_parts - groups * i / grid.row_parts));
   }
   for (std::int64_t i = 0; i < grid.token_parts; ++i) {
     largest.tokens = std::max(
@@ -117,6 +135,8 @@ TEST(MatmulPlan, PrintsItself) {
             "avx512 float8-pairs panel of 64 rows x 6 tokens");
   EXPECT_EQ(to_string(plan(1, DType::kFloat32, DType::kBFloat16, Isa::kAvx2)),
             "avx2 float32 stream of 64 rows x 1 tokens");
+  EXPECT_EQ(to_string(plan(64, DType::kBFloat16, DType::kFloat8E4M3, Isa::kAmx)),
+            "amx float8-tiles panel of 256 rows x 16 tokens");
 }
 
 }  // namespace

@@ -192,36 +192,63 @@ struct PairCompute {
   }
 };
 
-// The same for float8 weights, which become bfloat16. Columns of a step in the order in which bytes are
-// unpacked: eight for the first vector, eight for the second, and so on, as 128-bit lanes have it.
+// float8 -> high and low byte of the bfloat16, right for normal numbers, as matrices over bits (GFNI): a byte
+// of a matrix says which bits of the float8 make one of the result's, from the highest on.
+constexpr std::uint64_t bit_matrix(std::array<int, 8> sources) {  // of result bits 7 ... 0; -1: none
+  std::uint64_t matrix = 0;
+  for (unsigned i = 0; i < 8; ++i) {
+    if (sources[i] >= 0) matrix |= std::uint64_t{1} << (8 * i + static_cast<unsigned>(sources[i]));
+  }
+  return matrix;
+}
+// The exponent e becomes e + 120: the upper seven bits are e bit 3, four times its opposite, and e bits 2, 1.
+constexpr std::uint64_t kHighByte = bit_matrix({7, 6, 6, 6, 6, 6, 5, 4});
+constexpr int kHighByteFlips = 0x3c;
+constexpr std::uint64_t kLowByte = bit_matrix({3, 2, 1, 0, -1, -1, -1, -1});
+
+// The same for float8 weights, which become bfloat16, exactly. Columns of a step in the order in which bytes
+// are unpacked: eight for the first vector, eight for the second, and so on, as 128-bit lanes have it.
 struct Float8PairCompute : PairCompute {
   using Weight = Float8;
 
   struct Constants {
-    __m512i first, one, low[2], high[2], sign;
+    __m512i first, one, high, low, exponent;
     Constants()
         : first(in_register(kFirstKept.bytes)),
           one(in_register(_mm512_set1_epi8(1))),
-          low{in_register(kFloat8Table.low), in_register(kFloat8Table.low + 64)},
-          high{in_register(kFloat8Table.high), in_register(kFloat8Table.high + 64)},
-          sign(in_register(_mm512_set1_epi8(static_cast<char>(0x80)))) {}
+          high(in_register(_mm512_set1_epi64(static_cast<long long>(kHighByte)))),
+          low(in_register(_mm512_set1_epi64(static_cast<long long>(kLowByte)))),
+          exponent(in_register(_mm512_set1_epi8(0x78))) {}
   };
 
-  // 64 float8 -> 64 bfloat16, exact: two lookups that ignore the sign, then the sign, then interleave.
+  // 64 float8 -> 64 bfloat16 by two lookups that ignore the sign, then the sign, then interleave.
+  static void widen_any(__m512i bytes, In* out) {
+    const __m512i low = _mm512_permutex2var_epi8(_mm512_load_si512(kFloat8Table.low), bytes,
+                                                 _mm512_load_si512(kFloat8Table.low + 64));
+    const __m512i high = _mm512_permutex2var_epi8(_mm512_load_si512(kFloat8Table.high), bytes,
+                                                  _mm512_load_si512(kFloat8Table.high + 64));
+    const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x80));
+    interleave(low, _mm512_ternarylogic_epi64(high, bytes, sign, 0xf8), out);  // high | (bytes & sign)
+  }
+  // The same, faster where all are normal numbers, as nearly all weights are. NaN becomes 480.
   static void widen(const Constants& c, __m512i bytes, In* out) {
-    const __m512i low = _mm512_permutex2var_epi8(c.low[0], bytes, c.low[1]);
-    __m512i high = _mm512_permutex2var_epi8(c.high[0], bytes, c.high[1]);
-    high = _mm512_ternarylogic_epi64(high, bytes, c.sign, 0xf8);  // high | (bytes & sign)
-    out[0] = _mm512_unpacklo_epi8(low, high);
-    out[1] = _mm512_unpackhi_epi8(low, high);
+    if (_mm512_testn_epi8_mask(bytes, c.exponent) != 0) [[unlikely]]
+      return widen_any(bytes, out);
+    interleave(_mm512_gf2p8affine_epi64_epi8(bytes, c.low, 0),
+               _mm512_gf2p8affine_epi64_epi8(bytes, c.high, kHighByteFlips), out);
   }
 
   static void decode(const Constants& c, const Float8* w, In* out) {
     widen(c, in_register(_mm512_loadu_si512(w)), out);  // or it would be loaded three times
   }
   static void decode_24(const Constants& c, const Float8* w, const std::uint8_t* mask, In* out) {
-    const __m512i values = _mm512_castsi256_si512(load256(w));
-    widen(c, spread_bytes(load_kept<std::uint64_t>(mask), c.first, c.one, values), out);
+    const __m256i values = load256(w);
+    const KeptBits bits = load_kept<std::uint64_t>(mask);
+    const __m512i bytes = spread_bytes(bits, c.first, c.one, _mm512_castsi256_si512(values));
+    if (_mm256_testn_epi8_mask(values, _mm512_castsi512_si256(c.exponent)) != 0) [[unlikely]]
+      return widen_any(bytes, out);
+    interleave(_mm512_maskz_gf2p8affine_epi64_epi8(bits.kept, bytes, c.low, 0),
+               _mm512_maskz_gf2p8affine_epi64_epi8(bits.kept, bytes, c.high, kHighByteFlips), out);
   }
   // Tokens.
   static void decode(const Constants&, const BFloat16* x, In* out) {
@@ -229,6 +256,12 @@ struct Float8PairCompute : PairCompute {
     const __m512i high = _mm512_loadu_si512(x + 32);
     out[0] = _mm512_permutex2var_epi64(low, _mm512_set_epi64(13, 12, 9, 8, 5, 4, 1, 0), high);
     out[1] = _mm512_permutex2var_epi64(low, _mm512_set_epi64(15, 14, 11, 10, 7, 6, 3, 2), high);
+  }
+
+ private:
+  static void interleave(__m512i low, __m512i high, In* out) {
+    out[0] = _mm512_unpacklo_epi8(low, high);
+    out[1] = _mm512_unpackhi_epi8(low, high);
   }
 };
 

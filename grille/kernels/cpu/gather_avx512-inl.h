@@ -39,29 +39,12 @@ struct GatherOrder {
 };
 constexpr GatherOrder kGatherOrder;
 
-// float8 -> high and low byte of the bfloat16, right for normal numbers, as matrices over bits: a byte of a
-// matrix says which bits of the float8 make one of the result's, from the highest on.
-constexpr std::uint64_t bit_matrix(std::array<int, 8> sources) {  // of result bits 7 ... 0; -1: none
-  std::uint64_t matrix = 0;
-  for (unsigned i = 0; i < 8; ++i) {
-    if (sources[i] >= 0) matrix |= std::uint64_t{1} << (8 * i + static_cast<unsigned>(sources[i]));
-  }
-  return matrix;
-}
-// The exponent e becomes e + 120: the upper seven bits are e bit 3, four times its opposite, and e bits 2, 1.
-constexpr std::uint64_t kHighByte = bit_matrix({7, 6, 6, 6, 6, 6, 5, 4});
-constexpr int kHighByteFlips = 0x3c;
-constexpr std::uint64_t kLowByte = bit_matrix({3, 2, 1, 0, -1, -1, -1, -1});
-
-struct GatherConstants {
-  __m512i fields, columns, kept, high, low, exponent;
+struct GatherConstants : Float8PairCompute::Constants {
+  __m512i fields, columns, kept;
   GatherConstants()
       : fields(in_register(kGatherOrder.fields)),
         columns(in_register(kGatherOrder.columns)),
-        kept(in_register(kKeptColumns.of)),
-        high(in_register(_mm512_set1_epi64(static_cast<long long>(kHighByte)))),
-        low(in_register(_mm512_set1_epi64(static_cast<long long>(kLowByte)))),
-        exponent(in_register(_mm512_set1_epi8(0x78))) {}
+        kept(in_register(kKeptColumns.of)) {}
 };
 
 template <>
@@ -84,7 +67,7 @@ struct StreamedSums<Float8PairCompute, 1, StoredRows<Float8PairCompute, Float8, 
         const Float8* values = s.values + 2 * pair * s.value_stride + step * Rows::kStepValues;
         const std::uint8_t* mask = s.mask + 2 * pair * s.mask_stride + step * Rows::kStepMask;
         __m512i w[2];
-        widen(c, load_pair(values, values + s.value_stride), w);
+        C::widen(c, load_pair(values, values + s.value_stride), w);
         const __m512i nibbles =
             _mm512_multishift_epi64_epi8(c.fields, load_masks(mask, mask + s.mask_stride));
         for (int v = 0; v < 2; ++v) {
@@ -117,16 +100,6 @@ struct StreamedSums<Float8PairCompute, 1, StoredRows<Float8PairCompute, Float8, 
     std::memcpy(&words[0], lower, sizeof(words[0]));
     std::memcpy(&words[1], upper, sizeof(words[1]));
     return _mm512_mask_set1_epi64(_mm512_set1_epi64(words[0]), 0xf0, words[1]);
-  }
-  // 64 float8 -> bfloat16, exact (NaN becomes 480, as for float32); subnormal numbers and zero, which are
-  // rare, by the slower way.
-  static void widen(const Constants& c, __m512i bytes, C::In* out) {
-    if (_mm512_testn_epi8_mask(bytes, c.exponent) != 0) [[unlikely]]
-      return C::widen(C::Constants(), bytes, out);
-    const __m512i low = _mm512_gf2p8affine_epi64_epi8(bytes, c.low, 0);
-    const __m512i high = _mm512_gf2p8affine_epi64_epi8(bytes, c.high, kHighByteFlips);
-    out[0] = _mm512_unpacklo_epi8(low, high);
-    out[1] = _mm512_unpackhi_epi8(low, high);
   }
 };
 

@@ -39,6 +39,8 @@ void run(const MatmulJob& job, const MatmulBlock& block) {
     case ComputeClass::kFloat32: return run_weight<FloatCompute>(job, block);
     case ComputeClass::kBFloat16Pairs: return run_weight<PairCompute>(job, block);
     case ComputeClass::kFloat8Pairs: return run_weight<Float8PairCompute>(job, block);
+    case ComputeClass::kBFloat16Tiles:
+    case ComputeClass::kFloat8Tiles: break;  // matmul_amx.cc's
   }
 }
 

@@ -56,5 +56,6 @@ struct MatmulKernels {
 const MatmulKernels& matmul_kernels_scalar();
 const MatmulKernels& matmul_kernels_avx2();
 const MatmulKernels& matmul_kernels_avx512();
+const MatmulKernels& matmul_kernels_amx();
 
 }  // namespace grille::kernels

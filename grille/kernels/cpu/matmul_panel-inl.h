@@ -1,5 +1,5 @@
 // Many tokens: rows are decoded into a panel
-//   [group of 4 rows][k step][row of the group][kStep columns]
+//   [group of rows][k step][row of the group][kStep columns]
 // of at most an L2 share, a block of columns at a time, which every token tile then multiplies. After
 // matmul_sums-inl.h.
 #pragma once
@@ -72,17 +72,16 @@ void multiply_decoded(const typename C::Element* group, std::int64_t steps, cons
 
 // Steps [first, last) of rows [begin, end) -> panel, which whole groups of rows fill: rows past the last one
 // of the weight repeat it, and their sums are dropped.
-template <typename C, typename Rows>
+template <typename C, typename Rows, std::int64_t kGroup = kRowGroup>
 void decode_panel(const MatmulJob& job, std::int64_t begin, std::int64_t end, std::int64_t first,
                   std::int64_t last, typename C::Element* panel) {
   const typename C::Constants constants;
-  const std::int64_t groups = (end - begin + kRowGroup - 1) / kRowGroup;
-  for (std::int64_t i = 0; i < groups * kRowGroup; ++i) {
+  const std::int64_t groups = (end - begin + kGroup - 1) / kGroup;
+  for (std::int64_t i = 0; i < groups * kGroup; ++i) {
     const Rows row(job, std::min(begin + i, job.n - 1), 1);
-    typename C::Element* out =
-        panel + (i / kRowGroup * (last - first) * kRowGroup + i % kRowGroup) * C::kStep;
+    typename C::Element* out = panel + (i / kGroup * (last - first) * kGroup + i % kGroup) * C::kStep;
     const auto decode = [&](const typename Rows::Segment& segment) {
-      for (std::int64_t step = 0; step < segment.steps; ++step, out += kRowGroup * C::kStep) {
+      for (std::int64_t step = 0; step < segment.steps; ++step, out += kGroup * C::kStep) {
         typename C::In w[C::kVectors];
         Rows::load(constants, segment, 0, step, w);
         for (int v = 0; v < C::kVectors; ++v) C::store(out + v * C::kLanes, w[v]);

@@ -45,8 +45,8 @@ std::int64_t packed_size(const ConstMatrixView& x) {
 }
 
 // Tokens of any dtype for the float32 class.
-void pack_float(const ConstMatrixView& x, const MatmulPlan& plan, std::int64_t begin, std::int64_t end,
-                void* packed) {
+inline void pack_float(const ConstMatrixView& x, const MatmulPlan& plan, std::int64_t begin, std::int64_t end,
+                       void* packed) {
   with_element_type(
       x.dtype, [&](auto type) { pack_tiles<FloatCompute, decltype(type)>(x, plan, begin, end, packed); });
 }
