@@ -21,6 +21,8 @@ constexpr std::int64_t kTokenCost = 8;
 constexpr std::int64_t kTiles = 16;            // rows and tokens of a tile
 constexpr std::int64_t kFewestTileTokens = 8;  // fewer leave most of a tile empty
 constexpr std::int64_t kTilePanelRows = 256;
+constexpr std::int64_t kFewTokenBytes = 512 * 1024;  // of tokens that stay in the L2 cache
+constexpr std::int64_t kFewTokenPanelRows = 32;      // rows are then read to their end, as they lie in memory
 constexpr std::int64_t kTileCost = 16;
 
 bool fits_bfloat16(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat8E4M3; }
@@ -51,7 +53,8 @@ MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa) {
         problem.weight == DType::kFloat8E4M3 ? ComputeClass::kFloat8Tiles : ComputeClass::kBFloat16Tiles;
     plan.token_tile = kTiles;
     plan.expand_panel = true;
-    plan.panel_rows = kTilePanelRows;
+    const bool few = problem.m * problem.k * 2 <= kFewTokenBytes;
+    plan.panel_rows = few ? kFewTokenPanelRows : kTilePanelRows;
     plan.row_group = kTiles;
     return plan;
   }

@@ -135,7 +135,7 @@ TEST(MatmulPlan, PrintsItself) {
             "avx512 float8-pairs panel of 64 rows x 6 tokens");
   EXPECT_EQ(to_string(plan(1, DType::kFloat32, DType::kBFloat16, Isa::kAvx2)),
             "avx2 float32 stream of 64 rows x 1 tokens");
-  EXPECT_EQ(to_string(plan(64, DType::kBFloat16, DType::kFloat8E4M3, Isa::kAmx)),
+  EXPECT_EQ(to_string(plan(65, DType::kBFloat16, DType::kFloat8E4M3, Isa::kAmx)),
             "amx float8-tiles panel of 256 rows x 16 tokens");
 }
 
