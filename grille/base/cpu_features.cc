@@ -69,4 +69,12 @@ Isa active_isa() {
   return isa;
 }
 
+bool slow_bfloat16_pairs() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace grille

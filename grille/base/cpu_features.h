@@ -22,4 +22,7 @@ Isa detected_isa();
 // Throws Error{kInvalidArgument} for another word, Error{kUnsupported} for a set that the CPU lacks.
 Isa active_isa();
 
+// Whether this CPU multiplies floats faster than pairs of bfloat16 (vdpbf16ps): Intel's do, AMD's do not.
+bool slow_bfloat16_pairs();
+
 }  // namespace grille

@@ -103,7 +103,8 @@ MatmulJob make_job(const MatmulTokens& tokens, const AnyWeight& weight, const Ma
   job.x_scale = tokens.x_scale;
   job.y = y;
   job.accumulate = output.accumulate;
-  job.plan = plan_matmul({job.m, job.n, job.k, job.x_dtype, job.weight_dtype, job.mask != nullptr}, isa);
+  job.plan = plan_matmul({job.m, job.n, job.k, job.x_dtype, job.weight_dtype, job.mask != nullptr}, isa,
+                         slow_bfloat16_pairs());
   return job;
 }
 

@@ -41,8 +41,8 @@ using AnyWeight = std::variant<DenseWeight, TwoFourWeight>;
 // bfloat16 x bfloat16 (exact in fp32; bfloat16 subnormals, below 1.2e-38, may count as zero); in every
 // other combination both sides are converted to fp32 first. A row of y depends on its own row of x alone
 // and neither on m nor on the number of threads, bit for bit (it does depend on the instruction set), but
-// for two kinds of m whose sums have an order of their own: on AVX-512 a single token, if the weight is 2:4
-// float8; on AMX 8 tokens and more, if the products are bfloat16.
+// for two kinds of m whose sums have an order of their own: on AVX-512 a single token (on AMD's only if the
+// weight is 2:4 float8), on AMX 8 tokens and more.
 // Any m >= 0, n >= 0, k >= 1; matmul_24 wants k % 4 == 0. float8 NaN codes are not weights: whoever reads
 // a file refuses them. Runs on the process's OpenMP threads. Scratch, kept for the next call: O(m k), and
 // 1 MiB + O(m) a thread.

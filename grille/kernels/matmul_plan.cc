@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kPanelBytes = 512 * 1024;  // at most half of an L2 cache
 constexpr std::int64_t kMaxPanelRows = 64;
+constexpr std::int64_t kManyTokenBytes = 2 * 1024 * 1024;
 constexpr std::int64_t kBlockColumns = 4096;  // of a panel; see cpu/matmul-inl.h
 
 // Costs of an element, in multiplications: of decoding one of a weight into a panel, and of fetching one of a
@@ -39,7 +40,7 @@ int max_token_tile(Isa isa) {
   return 1;
 }
 
-MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa) {
+MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa, bool slow_pairs) {
   MatmulPlan plan;
   plan.isa = isa;
   const bool pairs = isa >= Isa::kAvx512 && fits_bfloat16(problem.x) && fits_bfloat16(problem.weight);
@@ -59,15 +60,27 @@ MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa) {
     return plan;
   }
 
+  // A single token waits for memory, or where its sums are added one after the other: that takes half as long
+  // in pairs.
+  const bool split = pairs && slow_pairs && problem.m > 1;
+  if (split) {
+    plan.compute =
+        problem.weight == DType::kFloat8E4M3 ? ComputeClass::kFloat8Split : ComputeClass::kBFloat16Split;
+  }
+
   // As few tiles as possible, of equal size.
   const std::int64_t largest = max_token_tile(isa);
   const std::int64_t tiles = std::max<std::int64_t>(1, (problem.m + largest - 1) / largest);
   plan.token_tile = static_cast<int>(std::max<std::int64_t>(1, (problem.m + tiles - 1) / tiles));
 
   plan.expand_panel = tiles > 1;
-  const std::int64_t row_bytes = std::min(problem.k, kBlockColumns) * (pairs ? 2 : 4);
+  const std::int64_t row_bytes = std::min(problem.k, kBlockColumns) * (pairs && !split ? 2 : 4);
+  // CPUs with slow pairs have 2 MiB of L2 cache. More rows are worth the room where tokens are too many for
+  // it.
+  const bool tall = split && problem.m * problem.k * 4 > kManyTokenBytes;
+  const std::int64_t panel_bytes = tall ? 2 * kPanelBytes : kPanelBytes;
   const std::int64_t rows =
-      plan.expand_panel ? kPanelBytes / std::max<std::int64_t>(row_bytes, 1) : kMaxPanelRows;
+      plan.expand_panel ? panel_bytes / std::max<std::int64_t>(row_bytes, 1) : kMaxPanelRows;
   plan.panel_rows = std::clamp(rows / plan.row_group * plan.row_group, plan.row_group, kMaxPanelRows);
   return plan;
 }
@@ -98,6 +111,8 @@ std::string to_string(const MatmulPlan& plan) {
       case ComputeClass::kBFloat16Pairs: return "bfloat16-pairs";
       case ComputeClass::kFloat8Pairs: return "float8-pairs";
       case ComputeClass::kFloat32: return "float32";
+      case ComputeClass::kBFloat16Split: return "bfloat16-split";
+      case ComputeClass::kFloat8Split: return "float8-split";
       case ComputeClass::kBFloat16Tiles: return "bfloat16-tiles";
       case ComputeClass::kFloat8Tiles: return "float8-tiles";
     }

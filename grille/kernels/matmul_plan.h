@@ -14,10 +14,12 @@ enum class ComputeClass {
   kBFloat16Pairs,  // two bfloat16 products a lane and instruction (vdpbf16ps)
   kFloat8Pairs,    // the same, for float8 weights: columns in the order in which these are widened
   kFloat32,
+  kBFloat16Split,  // both pair classes as floats of the even and the odd columns (vfmadd231ps)
+  kFloat8Split,
   kBFloat16Tiles,  // both pair classes on tiles of 16 rows and 16 tokens (tdpbf16ps)
   kFloat8Tiles,
 };
-constexpr int kComputeClasses = 5;
+constexpr int kComputeClasses = 7;
 
 constexpr bool uses_tiles(ComputeClass compute) {
   return compute == ComputeClass::kBFloat16Tiles || compute == ComputeClass::kFloat8Tiles;
@@ -48,7 +50,8 @@ struct MatmulPlan {
 // Without tiles. Bounded by registers: 4 weight rows x token_tile accumulators.
 int max_token_tile(Isa isa);
 
-MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa);
+// `slow_pairs`: slow_bfloat16_pairs() of the CPU.
+MatmulPlan plan_matmul(const MatmulProblem& problem, Isa isa, bool slow_pairs = false);
 
 // How the work of weights on the same tokens is cut: a grid of blocks, one a thread.
 struct MatmulGrid {

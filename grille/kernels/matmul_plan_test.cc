@@ -42,6 +42,21 @@ TEST(MatmulPlan, StreamsWhileOneTileHoldsAllTokensThenExpandsPanels) {
   }
 }
 
+TEST(MatmulPlan, SlowPairsAreSplitFromTwoTokensOn) {
+  const auto slow = [](std::int64_t m, DType x, DType weight) {
+    return plan_matmul({.m = m, .n = 4096, .k = 4096, .x = x, .weight = weight}, Isa::kAvx512, true);
+  };
+  EXPECT_EQ(slow(1, DType::kBFloat16, DType::kBFloat16).compute, ComputeClass::kBFloat16Pairs);
+  EXPECT_EQ(slow(2, DType::kBFloat16, DType::kBFloat16).compute, ComputeClass::kBFloat16Split);
+  EXPECT_EQ(slow(64, DType::kBFloat16, DType::kFloat8E4M3).compute, ComputeClass::kFloat8Split);
+  EXPECT_EQ(slow(64, DType::kFloat32, DType::kFloat8E4M3).compute, ComputeClass::kFloat32);
+  // 512 KiB of floats; 1 MiB where the tokens take more than 2.
+  EXPECT_EQ(slow(64, DType::kBFloat16, DType::kBFloat16).panel_rows, 32);
+  EXPECT_EQ(slow(256, DType::kBFloat16, DType::kBFloat16).panel_rows, 64);
+  EXPECT_EQ(plan_matmul({.m = 64, .n = 4096, .k = 4096}, Isa::kAmx, true).compute,
+            ComputeClass::kBFloat16Tiles);
+}
+
 TEST(MatmulPlan, TileRegistersTakeEightTokensAndMore) {
   for (DType w : {DType::kBFloat16, DType::kFloat8E4M3}) {
     EXPECT_FALSE(uses_tiles(plan(7, DType::kBFloat16, w, Isa::kAmx).compute));

@@ -276,5 +276,47 @@ struct Float8TokensPairCompute : PairCompute {
   }
 };
 
+// What a pair class decodes, split into floats of the even and of the odd columns: for CPUs that multiply
+// floats faster than pairs. (On Sapphire Rapids vdpbf16ps starts every second cycle, vfmadd231ps twice a
+// cycle: 32 and 64 products in two cycles.)
+template <typename Pairs>
+struct SplitCompute {
+  using Acc = __m512;
+  using In = __m512;
+  using Element = float;
+  using Weight = typename Pairs::Weight;
+  using Constants = typename Pairs::Constants;
+  static constexpr int kLanes = 16;
+  static constexpr int kVectors = 2 * Pairs::kVectors;
+  static constexpr int kStep = Pairs::kStep;
+  static constexpr float kFloat8Unit = Pairs::kFloat8Unit;
+
+  static Acc zero() { return _mm512_setzero_ps(); }
+  static In load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, In v) { _mm512_storeu_ps(p, v); }
+  static Acc dot(Acc acc, In w, In x) { return _mm512_fmadd_ps(w, x, acc); }
+  static void sum4(Acc a, Acc b, Acc c, Acc d, float* out) { Simd::sum4(a, b, c, d, out); }
+
+  template <typename X>
+  static void decode(const Constants& c, const X* x, In* out) {
+    typename Pairs::In v[Pairs::kVectors];
+    Pairs::decode(c, x, v);
+    split(v, out);
+  }
+  static void decode_24(const Constants& c, const Weight* w, const std::uint8_t* mask, In* out) {
+    typename Pairs::In v[Pairs::kVectors];
+    Pairs::decode_24(c, w, mask, v);
+    split(v, out);
+  }
+
+ private:
+  static void split(const typename Pairs::In* v, In* out) {
+    for (int i = 0; i < Pairs::kVectors; ++i) {
+      out[2 * i] = _mm512_castsi512_ps(_mm512_slli_epi32(v[i], 16));
+      out[2 * i + 1] = _mm512_castsi512_ps(_mm512_and_si512(v[i], _mm512_set1_epi32(-65536)));
+    }
+  }
+};
+
 }  // namespace
 }  // namespace grille::kernels

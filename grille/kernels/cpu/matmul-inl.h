@@ -28,10 +28,10 @@ void run_weight(const MatmulJob& job, const MatmulBlock& block) {
     if (job.mask != nullptr) return run_block<C, StoredRows<C, W, true>>(job, block);
     run_block<C, StoredRows<C, W, false>>(job, block);
   };
-  if constexpr (std::is_same_v<typename C::Element, float>) {
-    with_element_type(job.weight_dtype, run);
-  } else {
+  if constexpr (requires { typename C::Weight; }) {
     run(typename C::Weight{});
+  } else {
+    with_element_type(job.weight_dtype, run);
   }
 }
 

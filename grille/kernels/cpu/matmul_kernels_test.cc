@@ -1,4 +1,5 @@
-// The tile algorithm on emulated tile registers, so that it is tested where the CPU has none.
+// Ways that this CPU would not take by itself: the tile algorithm, on emulated tile registers, and bfloat16
+// pairs multiplied as pairs or split, whichever is faster here.
 #include <random>
 #include <string>
 #include <vector>
@@ -101,7 +102,6 @@ using testing::MatmulProblemData;
 
 MatmulJob job_of(const MatmulCase& c, const MatmulProblemData& problem, const MatmulOutput& output) {
   MatmulJob job;
-  job.plan = plan_matmul({c.m, c.n, c.k, c.x, c.weight, c.two_four}, Isa::kAmx);
   job.m = c.m;
   job.n = c.n;
   job.k = c.k;
@@ -125,14 +125,16 @@ MatmulJob job_of(const MatmulCase& c, const MatmulProblemData& problem, const Ma
   return job;
 }
 
-// Rows from a multiple of 16 on, tokens too, as threads would share them.
-void run_blocks(MatmulJob job, const ConstMatrixView& x, std::int64_t rows, std::int64_t tokens) {
-  const MatmulKernels& kernels = emulated_kernels();
-  const std::int64_t tiles = (job.m + 15) / 16;
+// Blocks of rows and tokens as threads would share them, both multiples of 16 and of the plan's tile.
+void run_blocks(const MatmulKernels& kernels, MatmulJob job, const ConstMatrixView& x, std::int64_t rows,
+                std::int64_t tokens) {
+  const std::int64_t tiles = (job.m + job.plan.token_tile - 1) / job.plan.token_tile;
   std::vector<std::byte> packed(static_cast<std::size_t>(kernels.packed_bytes(x, job.plan.compute)) + 64);
   kernels.pack_tokens(x, job.plan, tiles / 2, tiles, packed.data());
   kernels.pack_tokens(x, job.plan, 0, tiles / 2, packed.data());
   job.packed_x = packed.data();
+  if (!job.plan.expand_panel) tokens = job.m;
+  tokens = (tokens + job.plan.token_tile - 1) / job.plan.token_tile * job.plan.token_tile;
   for (std::int64_t row = 0; row < job.n; row += rows) {
     for (std::int64_t token = 0; token < job.m; token += tokens) {
       kernels.run(job, {row, std::min(row + rows, job.n), token, std::min(token + tokens, job.m)});
@@ -140,37 +142,66 @@ void run_blocks(MatmulJob job, const ConstMatrixView& x, std::int64_t rows, std:
   }
 }
 
-void check_tiles(MatmulCase c, std::uint32_t seed, std::int64_t rows, std::int64_t tokens) {
+struct Variant {
+  const MatmulKernels& kernels;
+  Isa isa;
+  bool slow_pairs;
+};
+Variant tiles() { return {emulated_kernels(), Isa::kAmx, false}; }
+Variant pairs() { return {matmul_kernels_avx512(), Isa::kAvx512, false}; }
+Variant split() { return {matmul_kernels_avx512(), Isa::kAvx512, true}; }
+
+void check_variant(const Variant& variant, MatmulCase c, std::uint32_t seed, std::int64_t rows,
+                   std::int64_t tokens) {
   const MatmulProblemData problem(c, seed);
   auto actual = problem.initial();
   auto expected = problem.initial();
-  const MatmulJob job = job_of(c, problem, problem.output(actual));
-  ASSERT_TRUE(uses_tiles(job.plan.compute)) << c.name();
-  run_blocks(job, problem.tokens().x, rows, tokens);
+  MatmulJob job = job_of(c, problem, problem.output(actual));
+  job.plan = plan_matmul({c.m, c.n, c.k, c.x, c.weight, c.two_four}, variant.isa, variant.slow_pairs);
+  ASSERT_EQ(uses_tiles(job.plan.compute), variant.isa == Isa::kAmx) << c.name();
+  run_blocks(variant.kernels, job, problem.tokens().x, rows, tokens);
   run_reference(problem, problem.output(expected));
   problem.compare(actual, expected);
 }
 
-bool lacks_avx512() { return detected_isa() < Isa::kAvx512; }
-
-TEST(MatmulTiles, MatchReferenceForAllTypesOnRaggedShapes) {
-  if (lacks_avx512()) GTEST_SKIP() << "this CPU lacks AVX-512";
-  std::mt19937 random(3);
+void check_all_types(const Variant& variant, std::int64_t fewest_tokens, std::uint32_t seed) {
+  std::mt19937 random(seed);
   for (DType x : {DType::kBFloat16, DType::kFloat8E4M3}) {
     for (DType weight : {DType::kBFloat16, DType::kFloat8E4M3}) {
       for (DType y : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
         for (bool two_four : {false, true}) {
           MatmulCase c = testing::random_matmul_case(random, two_four);
-          c.m += 8;
+          c.m += fewest_tokens;
           c.x = x;
           c.weight = weight;
           c.y = y;
-          check_tiles(c, random(), 16 * (1 + random() % 9), 16 * (1 + random() % 5));
-          if (HasFatalFailure()) return;
+          check_variant(variant, c, random(), 16 * (1 + random() % 9), 16 * (1 + random() % 5));
+          if (::testing::Test::HasFatalFailure()) return;
         }
       }
     }
   }
+}
+
+bool lacks_avx512() { return detected_isa() < Isa::kAvx512; }
+
+TEST(MatmulAvx512, PairsMatchReferenceOnRaggedShapes) {
+  if (lacks_avx512()) GTEST_SKIP() << "this CPU lacks AVX-512";
+  for (std::uint32_t seed = 1; seed <= 3; ++seed) check_all_types(pairs(), 1, seed);
+}
+
+TEST(MatmulAvx512, SplitPairsMatchReferenceOnRaggedShapes) {
+  if (lacks_avx512()) GTEST_SKIP() << "this CPU lacks AVX-512";
+  for (std::uint32_t seed = 1; seed <= 3; ++seed) check_all_types(split(), 2, seed);
+  for (std::int64_t k : {4096, 4100, 9236}) {
+    check_variant(split(), {.m = 13, .n = 9, .k = k, .two_four = true}, 5, 16, 12);
+    check_variant(split(), {.m = 3, .n = 9, .k = k, .weight = DType::kFloat8E4M3}, 6, 16, 12);
+  }
+}
+
+TEST(MatmulTiles, MatchReferenceForAllTypesOnRaggedShapes) {
+  if (lacks_avx512()) GTEST_SKIP() << "this CPU lacks AVX-512";
+  check_all_types(tiles(), 8, 3);
 }
 
 // Columns are cut at 512 and may end in a partial step; rows at 256, tokens at 512.
@@ -178,13 +209,13 @@ TEST(MatmulTiles, LongAndTallProblemsMatchReference) {
   if (lacks_avx512()) GTEST_SKIP() << "this CPU lacks AVX-512";
   for (std::int64_t k : {508, 512, 516, 1092}) {
     for (bool two_four : {false, true}) {
-      check_tiles({.m = 33, .n = 19, .k = k, .weight = DType::kFloat8E4M3, .two_four = two_four}, 5, 1024,
-                  1024);
-      check_tiles({.m = 16, .n = 33, .k = k, .two_four = two_four, .bias = true}, 6, 1024, 1024);
+      check_variant(tiles(), {.m = 33, .n = 19, .k = k, .weight = DType::kFloat8E4M3, .two_four = two_four},
+                    5, 1024, 1024);
+      check_variant(tiles(), {.m = 16, .n = 33, .k = k, .two_four = two_four, .bias = true}, 6, 1024, 1024);
     }
   }
-  check_tiles({.m = 9, .n = 300, .k = 64, .two_four = true}, 7, 1024, 1024);
-  check_tiles({.m = 530, .n = 20, .k = 64, .two_four = true, .accumulate = true}, 8, 1024, 1024);
+  check_variant(tiles(), {.m = 9, .n = 300, .k = 64, .two_four = true}, 7, 1024, 1024);
+  check_variant(tiles(), {.m = 530, .n = 20, .k = 64, .two_four = true, .accumulate = true}, 8, 1024, 1024);
 }
 
 }  // namespace
