@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <new>
 
 #include <sys/mman.h>
@@ -79,6 +80,10 @@ ReadStreams reader() {
 }  // namespace
 
 std::int64_t last_level_cache_bytes() {
+  // One core's. (sysconf adds up all caches of that level where AMD's processors have several.)
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
+  std::int64_t kibibytes = 0;
+  if (file >> kibibytes && kibibytes > 0) return kibibytes << 10;
   const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
   return bytes > 0 ? bytes : 32 << 20;
 }

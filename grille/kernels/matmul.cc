@@ -7,6 +7,7 @@
 #include "grille/base/cpu_features.h"
 #include "grille/base/error.h"
 #include "grille/base/parallel.h"
+#include "grille/base/shared_range.h"
 #include "grille/kernels/cpu/matmul_kernels.h"
 #include "grille/kernels/cpu/scratch.h"
 #include "grille/kernels/matmul_plan.h"
@@ -17,6 +18,11 @@ namespace {
 // A thread is worth waking for this many bytes of weight (or as much arithmetic): about 2 us of work.
 constexpr std::int64_t kBytesPerThread = 24 * 1024;
 constexpr std::int64_t kTokensPerByte = 4;  // from here on arithmetic outweighs reading
+// Streams of weights are taken in pieces, so that threads end together: of so many bytes.
+constexpr std::int64_t kPieceUnit = 64;
+constexpr std::int64_t kPiecesPerThread = 8;
+constexpr std::int64_t kSmallestPiece = 8 * 1024;
+constexpr std::int64_t kLargestPiece = 64 * 1024;
 constexpr std::int64_t kPackedElementsPerThread = 64 * 1024;
 
 const MatmulKernels& kernels_for(Isa isa) {
@@ -145,24 +151,61 @@ class WorkSplit {
     tiles_ = (m + plan_.token_tile - 1) / plan_.token_tile;
   }
 
-  std::int64_t parts() const { return grid_.parts(); }
+  void run(const MatmulKernels& kernels) const {
+    if (plan_.expand_panel) {
+      run_blocks(kernels);
+    } else {
+      run_streams(kernels);
+    }
+  }
 
-  void run(const MatmulKernels& kernels, std::int64_t part) const {
-    const std::int64_t row_part = part / grid_.token_parts;
-    const std::int64_t token_part = part % grid_.token_parts;
-    const std::int64_t begin = total_ * row_part / grid_.row_parts;
-    const std::int64_t end = total_ * (row_part + 1) / grid_.row_parts;
+ private:
+  void run_blocks(const MatmulKernels& kernels) const {
     const auto token_at = [&](std::int64_t i) { return tiles_ * i / grid_.token_parts * plan_.token_tile; };
+    parallel_for(grid_.parts(), 1, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t part = first; part < last; ++part) {
+        const std::int64_t row_part = part / grid_.token_parts;
+        const std::int64_t token_part = part % grid_.token_parts;
+        run_rows(kernels, total_ * row_part / grid_.row_parts, total_ * (row_part + 1) / grid_.row_parts,
+                 {0, 0, token_at(token_part), token_at(token_part + 1), 0, false});
+      }
+    });
+  }
+
+  // All tokens at once. Memory serves threads by turns and the caller starts first, so that equal parts would
+  // end at different times: threads take pieces.
+  void run_streams(const MatmulKernels& kernels) const {
+    thread_local SharedRange own_range;
+    SharedRange& range = own_range;  // the caller's, also inside the parallel loop
+    range.reset((total_ + kPieceUnit - 1) / kPieceUnit, grid_.row_parts);
+    const std::int64_t piece =
+        std::clamp(total_ / grid_.row_parts / kPiecesPerThread, kSmallestPiece, kLargestPiece) / kPieceUnit;
+    parallel_for(grid_.row_parts, 1, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t part = first; part < last; ++part) {
+        while (const auto taken = range.take(part, piece)) {
+          run_rows(kernels, taken->begin * kPieceUnit, taken->end * kPieceUnit,
+                   {0, 0, 0, plan_.token_tile, taken->part_end * kPieceUnit, taken->follows});
+        }
+      }
+    });
+  }
+
+  // The rows of [begin, end) in units of cost; `tokens` has the rest of the block, its rows_ahead_end in cost.
+  void run_rows(const MatmulKernels& kernels, std::int64_t begin, std::int64_t end,
+                const MatmulBlock& tokens) const {
     std::int64_t offset = 0;
     for (const MatmulJob& job : jobs_) {
-      const MatmulBlock block = {row_at(job, begin - offset), row_at(job, end - offset), token_at(token_part),
-                                 std::min(job.m, token_at(token_part + 1))};
+      MatmulBlock block = tokens;
+      block.row_begin = row_at(job, begin - offset);
+      block.row_end = row_at(job, end - offset);
+      block.token_end = std::min(job.m, tokens.token_end);
+      block.rows_ahead_end = row_at(job, tokens.rows_ahead_end - offset);
+      block.follows = tokens.follows && block.row_begin > 0;
       if (block.row_begin < block.row_end) kernels.run(job, block);
       offset += job.n * row_cost(job);
     }
   }
 
- private:
   static std::int64_t row_bytes(const MatmulJob& job) { return job.value_row_bytes + job.mask_row_bytes + 1; }
   static std::int64_t row_cost(const MatmulJob& job) { return job.plan.expand_panel ? 1 : row_bytes(job); }
 
@@ -184,10 +227,8 @@ void run_jobs(const ConstMatrixView& x, std::span<MatmulJob> jobs, Isa isa) {
   if (x.rows == 0 || jobs.empty()) return;
   const MatmulKernels& kernels = kernels_for(isa);
   pack_tokens(x, jobs, kernels);
-  const WorkSplit split(jobs, num_threads());
-  parallel_for(split.parts(), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t part = begin; part < end; ++part) split.run(kernels, part);
-  });
+  const auto threads = std::min<std::int64_t>(num_threads(), SharedRange::kMaxParts);
+  WorkSplit(jobs, threads).run(kernels);
 }
 
 }  // namespace

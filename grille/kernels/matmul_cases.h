@@ -16,12 +16,19 @@
 
 namespace grille::kernels::testing {
 
+// What float8 kernels tell apart.
+enum class Values {
+  kAny,           // many zeros and subnormal numbers
+  kNormalOrZero,  // no subnormal numbers of float8; a zero here and there
+  kNormal,        // neither
+};
+
 struct MatmulCase {
   std::int64_t m = 1, n = 1, k = 4;
   DType x = DType::kBFloat16, weight = DType::kBFloat16, y = DType::kFloat32;
   bool two_four = false, bias = false, accumulate = false;
   std::int64_t padding = 0;  // unused elements at the end of each row
-  bool normal = false;       // no zeros and no subnormal numbers of float8
+  Values values = Values::kAny;
 
   std::string name() const {
     return fmt::format("m {} n {} k {} x {} weight {}{} y {} bias {} accumulate {} padding {}", m, n, k,
@@ -103,7 +110,8 @@ class MatmulProblemData {
   // A value that the dtype holds; some zeros of both signs, and for float8 some subnormals (below 2^-6).
   float value() {
     const float v = normal_(random_);
-    if (case_.normal) return std::copysign(std::max(std::fabs(v), 0x1p-6f), v);
+    if (case_.values == Values::kNormalOrZero && random_() % 50 == 0) return std::copysign(0.0f, v);
+    if (case_.values != Values::kAny) return std::copysign(std::max(std::fabs(v), 0x1p-6f), v);
     switch (random_() % 8) {
       case 0: return 0.0f;
       case 1: return -0.0f;
@@ -142,7 +150,7 @@ class MatmulProblemData {
       std::int64_t next = j * stride;
       for (std::int64_t group = 0; group < case_.k / 4; ++group) {
         const std::uint8_t pattern = kPatterns[random_() % 6];
-        const bool all_zero = !case_.normal && random_() % 7 == 0;
+        const bool all_zero = case_.values == Values::kAny && random_() % 7 == 0;
         const int shift = group % 2 * 4;
         mask[group / 2] = static_cast<std::uint8_t>((mask[group / 2] & ~(0xf << shift)) | (pattern << shift));
         for (int column = 0; column < 4; ++column) {

@@ -187,12 +187,17 @@ TEST(PerIsaMatmul24, OneTokenReadsEveryFloat8CodeAtEveryColumn) {
 }
 
 // Other cases have a value that is not normal in nearly every step.
-TEST(PerIsaMatmul24, OneTokenOfNormalFloat8Values) {
-  for (std::int64_t k : {4, 60, 64, 132, 640, 4364}) {
-    for (std::int64_t n : {1, 2, 3, 7, 71}) {
-      for (std::int64_t m : {1, 2}) {
-        check_case({.m = m, .n = n, .k = k, .weight = DType::kFloat8E4M3, .two_four = true, .normal = true},
-                   static_cast<std::uint32_t>(k + n));
+TEST(PerIsaMatmul, NormalFloat8ValuesAndAFewZeros) {
+  for (testing::Values values : {testing::Values::kNormal, testing::Values::kNormalOrZero}) {
+    for (std::int64_t k : {4, 60, 64, 132, 640, 4364}) {
+      for (std::int64_t n : {1, 2, 3, 7, 71}) {
+        for (bool two_four : {false, true}) {
+          for (std::int64_t m : {1, 2}) {
+            const Case c = {.m = m, .n = n, .k = k, .weight = DType::kFloat8E4M3, .two_four = two_four,
+                            .values = values};
+            check_case(c, static_cast<std::uint32_t>(k + n));
+          }
+        }
       }
     }
   }

@@ -18,8 +18,12 @@ std::vector<std::int64_t> output_shape(const at::Tensor& x, std::int64_t feature
   return shape;
 }
 
-const float* float_data(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr;
+kernels::AnyWeight view_of(const tensors::Weight& weight, const at::Tensor& scale, const at::Tensor& bias) {
+  const auto data = [](const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; };
+  if (weight.format == tensors::WeightFormat::kTwoFour) {
+    return kernels::TwoFourWeight{tensors::two_four_view(weight), data(scale), data(bias)};
+  }
+  return kernels::DenseWeight{tensors::matrix_view(weight.values), data(scale), data(bias)};
 }
 
 // The token side of a product: x itself, or x rounded to FP8 with a scale per token.
@@ -51,6 +55,7 @@ WeightLinear::WeightLinear(tensors::Weight weight, at::Tensor bias, Activations 
   check(!bias_.defined() || bias_.numel() == weight_.rows, ErrorCode::kInvalidArgument,
         "linear: expected a bias of {} values", weight_.rows);
   if (weight_.quantized()) scale_ = weight_.scale.to(at::kFloat).contiguous();
+  view_ = view_of(weight_, scale_, bias_);
 }
 
 std::unique_ptr<WeightLinear> WeightLinear::with_weight(tensors::Weight weight) const {
@@ -61,19 +66,11 @@ std::unique_ptr<WeightLinear> WeightLinear::with_weight(tensors::Weight weight) 
   return std::make_unique<WeightLinear>(std::move(weight), bias_, activations);
 }
 
-kernels::AnyWeight WeightLinear::kernel_weight() const {
-  if (weight_.format == tensors::WeightFormat::kTwoFour) {
-    return kernels::TwoFourWeight{tensors::two_four_view(weight_), float_data(scale_), float_data(bias_)};
-  }
-  return kernels::DenseWeight{tensors::matrix_view(weight_.values), float_data(scale_), float_data(bias_)};
-}
-
 at::Tensor WeightLinear::forward_as(const at::Tensor& x, at::ScalarType dtype) const {
   at::Tensor y = tensors::empty(output_shape(x, weight_.rows), dtype);
   const PreparedTokens prepared(x, activations_);
-  const kernels::AnyWeight weight = kernel_weight();
   const kernels::MatmulOutput output{tensors::matrix_view(y)};
-  kernels::matmul_grouped(prepared.tokens, {&weight, 1}, {&output, 1});
+  kernels::matmul_grouped(prepared.tokens, {&view_, 1}, {&output, 1});
   return y;
 }
 
@@ -81,9 +78,8 @@ at::Tensor WeightLinear::forward(const at::Tensor& x) const { return forward_as(
 
 void WeightLinear::forward_add(const at::Tensor& x, at::Tensor& hidden) const {
   const PreparedTokens prepared(x, activations_);
-  const kernels::AnyWeight weight = kernel_weight();
   const kernels::MatmulOutput output{tensors::matrix_view(hidden), /*accumulate=*/true};
-  kernels::matmul_grouped(prepared.tokens, {&weight, 1}, {&output, 1});
+  kernels::matmul_grouped(prepared.tokens, {&view_, 1}, {&output, 1});
 }
 
 std::vector<at::Tensor> forward_shared(const at::Tensor& x, std::span<const Linear* const> linears) {
@@ -104,7 +100,7 @@ std::vector<at::Tensor> forward_shared(const at::Tensor& x, std::span<const Line
   std::vector<kernels::MatmulOutput> outputs;
   for (const WeightLinear* linear : fixed) {
     results.push_back(tensors::empty(output_shape(x, linear->weight_.rows), x.scalar_type()));
-    weights.push_back(linear->kernel_weight());
+    weights.push_back(linear->view_);
     outputs.push_back({tensors::matrix_view(results.back())});
   }
   kernels::matmul_grouped(prepared.tokens, weights, outputs);

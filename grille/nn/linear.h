@@ -52,11 +52,12 @@ class WeightLinear final : public Linear {
  private:
   friend std::vector<at::Tensor> forward_shared(const at::Tensor& x, std::span<const Linear* const> linears);
 
-  kernels::AnyWeight kernel_weight() const;
-
   tensors::Weight weight_;
   at::Tensor bias_;
   at::Tensor scale_;  // float32 copy of weight_.scale
+  // What the kernels read, found once: a weight streams through the caches, and each step would find the
+  // tensors' own records gone from them.
+  kernels::AnyWeight view_;
   Activations activations_;
 };
 

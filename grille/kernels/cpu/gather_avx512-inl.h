@@ -67,7 +67,7 @@ struct StreamedSums<Float8PairCompute, 1, StoredRows<Float8PairCompute, Float8, 
         const Float8* values = s.values + 2 * pair * s.value_stride + step * Rows::kStepValues;
         const std::uint8_t* mask = s.mask + 2 * pair * s.mask_stride + step * Rows::kStepMask;
         __m512i w[2];
-        C::widen(c, load_pair(values, values + s.value_stride), w);
+        C::widen_kept(c, load_pair(values, values + s.value_stride), w);  // zeros are seldom kept
         const __m512i nibbles =
             _mm512_multishift_epi64_epi8(c.fields, load_masks(mask, mask + s.mask_stride));
         for (int v = 0; v < 2; ++v) {

@@ -41,6 +41,11 @@ struct MatmulBlock {
   std::int64_t row_end = 0;
   std::int64_t token_begin = 0;
   std::int64_t token_end = 0;
+
+  // Where weights stream by: rows that the thread will probably go on to, so that they are asked for ahead,
+  // and whether it comes from the rows before, so that the first ones have been.
+  std::int64_t rows_ahead_end = 0;
+  bool follows = false;
 };
 
 struct MatmulKernels {

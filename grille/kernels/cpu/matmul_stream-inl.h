@@ -75,7 +75,7 @@ inline void ask_for(const void* data, std::int64_t bytes) {
 
 // All at once what would otherwise arrive row by row, before asking ahead takes effect.
 inline void ask_for_first_rows(const MatmulJob& job, const MatmulBlock& block, std::int64_t rows) {
-  const std::int64_t count = std::min(block.row_end - block.row_begin, rows);
+  const std::int64_t count = std::min(block.rows_ahead_end - block.row_begin, rows);
   ask_for(job.values + block.row_begin * job.value_row_bytes, count * job.value_row_bytes);
   if (job.mask == nullptr) return;
   ask_for(job.mask + block.row_begin * job.mask_row_bytes, count * job.mask_row_bytes);
@@ -89,14 +89,14 @@ void run_streamed(const MatmulJob& job, const MatmulBlock& block) {
   const std::int64_t group_bytes = kRowGroup * (job.value_row_bytes + job.mask_row_bytes);
   const std::int64_t groups_ahead =
       group_bytes < kRowGroup * kLongRow ? (kBytesAhead + group_bytes - 1) / group_bytes : 0;
-  ask_for_first_rows(job, block, kRowGroup * groups_ahead);
+  if (!block.follows) ask_for_first_rows(job, block, kRowGroup * groups_ahead);
   with_tile(job.m, [&](auto tokens) {
     const typename StreamedSums<C, tokens, Rows>::Constants constants;
     for (std::int64_t row = block.row_begin; row < block.row_end; row += kLargestPanel) {
       const std::int64_t row_end = std::min(row + kLargestPanel, block.row_end);
       for (std::int64_t r = row; r < row_end;) {
         const std::int64_t count = row_end - r >= kRowGroup ? kRowGroup : 1;
-        const std::int64_t ahead = r + kRowGroup * groups_ahead < block.row_end ? groups_ahead : 0;
+        const std::int64_t ahead = r + kRowGroup * groups_ahead < block.rows_ahead_end ? groups_ahead : 0;
         multiply_rows<C, tokens>(constants, Rows(job, r, count), steps, ahead, x, sums + (r - row));
         r += count;
       }
