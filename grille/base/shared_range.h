@@ -8,9 +8,9 @@
 
 namespace grille {
 
-// [0, count) in `parts` equal parts, taken in pieces: each thread goes through a part of its own from the front
-// and, when that is used up, helps others from the ends of theirs. For loops as short as a few microseconds,
-// where threads start late or wait for memory by turns.
+// [0, count) in `parts` equal parts, taken in pieces: each thread goes through a part of its own from the
+// front and, when that is used up, helps others from the ends of theirs. For loops as short as a few
+// microseconds, where threads start late or wait for memory by turns.
 class SharedRange {
  public:
   static constexpr std::int64_t kMaxParts = 256;

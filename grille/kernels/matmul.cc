@@ -190,7 +190,8 @@ class WorkSplit {
     });
   }
 
-  // The rows of [begin, end) in units of cost; `tokens` has the rest of the block, its rows_ahead_end in cost.
+  // The rows of [begin, end) in units of cost; `tokens` has the rest of the block, its rows_ahead_end in
+  // cost.
   void run_rows(const MatmulKernels& kernels, std::int64_t begin, std::int64_t end,
                 const MatmulBlock& tokens) const {
     std::int64_t offset = 0;

@@ -193,8 +193,8 @@ TEST(PerIsaMatmul, NormalFloat8ValuesAndAFewZeros) {
       for (std::int64_t n : {1, 2, 3, 7, 71}) {
         for (bool two_four : {false, true}) {
           for (std::int64_t m : {1, 2}) {
-            const Case c = {.m = m, .n = n, .k = k, .weight = DType::kFloat8E4M3, .two_four = two_four,
-                            .values = values};
+            const Case c = {
+                .m = m, .n = n, .k = k, .weight = DType::kFloat8E4M3, .two_four = two_four, .values = values};
             check_case(c, static_cast<std::uint32_t>(k + n));
           }
         }

@@ -8,6 +8,7 @@
 #include "grille/base/interrupt.h"
 #include "grille/tensors/finite.h"
 #include "grille/tensors/views.h"
+#include "grille/tensors/weight_memory.h"
 
 namespace grille::models {
 namespace {
@@ -103,11 +104,19 @@ Decoder load_decoder_frame(const ModelFiles& files, const LoadOptions& options) 
 }
 
 Decoder load_decoder(const ModelFiles& files, const LoadOptions& options, Progress& progress) {
+  tensors::WeightMemory memory;
   Decoder decoder = load_decoder_frame(files, options);
+  decoder.embedding = memory.place(decoder.embedding);
+  decoder.head = decoder.head->with_weight(
+      files.config.tie_word_embeddings ? decoder.embedding : memory.place(decoder.head->weight()));
   progress.start("loading", files.config.num_layers, "layers");
   for (std::int64_t index = 0; index < files.config.num_layers; ++index) {
     throw_if_interrupted();
-    decoder.layers.push_back(load_layer(files, index, options));
+    DecoderLayer& layer = decoder.layers.emplace_back(load_layer(files, index, options));
+    for (auto& linear : layer.linears) {
+      const auto& fixed = dynamic_cast<const nn::WeightLinear&>(*linear);
+      linear = fixed.with_weight(memory.place(fixed.weight()));
+    }
     progress.update(index + 1);
   }
   progress.finish();

@@ -231,8 +231,8 @@ struct Float8PairCompute : PairCompute {
     const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x80));
     interleave(low, _mm512_ternarylogic_epi64(high, bytes, sign, 0xf8), out);  // high | (bytes & sign)
   }
-  // The same, faster where all are normal numbers or zero, as nearly all weights are (where one in a hundred is
-  // zero, half of the vectors hold one: a branch on that would be guessed wrong). NaN becomes 480.
+  // The same, faster where all are normal numbers or zero, as nearly all weights are (where one in a hundred
+  // is zero, half of the vectors hold one: a branch on that would be guessed wrong). NaN becomes 480.
   static void widen(const Constants& c, __m512i bytes, In* out) {
     const __mmask64 normal = _mm512_test_epi8_mask(bytes, c.exponent);
     const __mmask64 fraction = _mm512_test_epi8_mask(bytes, c.mantissa);
