@@ -76,7 +76,7 @@ TEST(PerIsaMatmul, EveryTokenCountUpTo20MatchesReference) {
   }
 }
 
-// Sums are cut at 4096 columns, panels at 1024 too, and both may end in a partial step.
+// Sums are cut at 4096 columns, panels of floats at 1024 too, and both may end in a partial step.
 TEST(PerIsaMatmul, LongRowsMatchReference) {
   for (std::int64_t k : {1024, 1092, 4096, 4100, 8192, 9236}) {
     for (std::int64_t m : {1, 13}) {

@@ -7,7 +7,11 @@
 namespace grille::kernels {
 namespace {
 
-constexpr std::int64_t kInnerColumns = 1024;  // of a token tile that stays in the first-level cache
+// Columns of a token tile that are multiplied before the next rows': of floats, what stays in the first-level
+// cache. Of bfloat16, which are half as long, the second-level cache delivers as many as are multiplied, and
+// putting sums aside costs more (on Zen 4, 3 to 5% at 64 and 256 tokens).
+template <typename Element>
+constexpr std::int64_t kInnerColumns = sizeof(Element) == 2 ? kBlockColumns : 1024;
 
 // Parts of rows to fetch while something else is computed, some cache lines a step.
 class Ahead {
@@ -100,7 +104,7 @@ template <typename C, int T>
 void multiply_panel(const typename C::Element* panel, std::int64_t groups, std::int64_t steps,
                     const typename C::Element* x, float* sums, bool add, Ahead& ahead) {
   typename C::Acc acc[kLargestPanel / kRowGroup][kRowGroup][T];
-  constexpr std::int64_t kInnerSteps = kInnerColumns / C::kStep;
+  constexpr std::int64_t kInnerSteps = kInnerColumns<typename C::Element> / C::kStep;
   for (std::int64_t begin = 0; begin < steps; begin += kInnerSteps) {
     const std::int64_t count = std::min(kInnerSteps, steps - begin);
     for (std::int64_t g = 0; g < groups; ++g) {
