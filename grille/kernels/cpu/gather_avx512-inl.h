@@ -1,6 +1,7 @@
-// One token and 2:4 float8 weights on AVX-512: the token's columns are gathered to where the weights kept
-// lie, instead of the weights being spread over the columns, so that half as many values are multiplied and
-// no masks are moved; for more tokens the gathering would be done again for each. After matmul-inl.h.
+// One token and 2:4 weights of bfloat16 or float8 on AVX-512: the token's columns are gathered to where the
+// weights kept lie, instead of the weights being spread over the columns, so that half as many values are
+// multiplied and no masks are moved; for more tokens the gathering would be done again for each. After
+// matmul-inl.h.
 #pragma once
 
 namespace grille::kernels {
@@ -20,54 +21,88 @@ struct KeptColumns {
 };
 constexpr KeptColumns kKeptColumns;
 
-// Two rows share a vector: the lower half holds a step of one, the upper half of the other. Widening leaves
-// the groups of a step in the order 0 to 3, 8 to 11 (first vector), 4 to 7, 12 to 15 (second), two words
-// each.
+// Two rows share a vector: the lower half holds 16 weights kept of one, which belong to 8 groups, the upper
+// half those of the other. A step of 64 columns takes two vectors. first_column[g]: of the first vector's
+// group g; the second one's is `apart` further on.
 struct GatherOrder {
   // For vpmultishiftqb: bits of the mask that go to a doubleword's first and third byte, for both vectors.
   alignas(64) std::uint8_t fields[64];
-  alignas(64) std::uint16_t columns[32];  // where a group's columns begin, as add() has them
-  constexpr GatherOrder() : fields{}, columns{} {
+  alignas(64) std::uint16_t columns[32];  // where a group's columns lie in the token's vector
+  constexpr GatherOrder(std::array<std::uint8_t, 8> first_column, std::uint8_t apart,
+                        std::array<std::uint8_t, 8> place)
+      : fields{}, columns{} {
     for (unsigned lane = 0; lane < 16; ++lane) {
-      const unsigned column = 4 * (lane % 4 + lane / 4 % 2 * 8);
-      fields[4 * lane] = static_cast<std::uint8_t>(column);
-      fields[4 * lane + 2] = static_cast<std::uint8_t>(column + 16);
-      columns[2 * lane] = columns[2 * lane + 1] =
-          static_cast<std::uint16_t>(column / 8 % 2 * 16 + column / 32 * 8 + column % 8);
+      const unsigned group = lane % 8;
+      fields[4 * lane] = first_column[group];
+      fields[4 * lane + 2] = static_cast<std::uint8_t>(first_column[group] + apart);
+      columns[2 * lane] = columns[2 * lane + 1] = place[group];
     }
   }
 };
-constexpr GatherOrder kGatherOrder;
 
-struct GatherConstants : Float8PairCompute::Constants {
-  __m512i fields, columns, kept;
-  GatherConstants()
-      : fields(in_register(kGatherOrder.fields)),
-        columns(in_register(kGatherOrder.columns)),
-        kept(in_register(kKeptColumns.of)) {}
+// 32 bytes of each of two rows.
+inline __m512i load_pair(const void* lower, const void* upper) {
+  return in_register(_mm512_inserti64x4(_mm512_castsi256_si512(load256(lower)), load256(upper), 1));
+}
+
+// As they are stored: the first vector has columns 0 to 31, the second one the others.
+struct BFloat16Gather {
+  using C = PairCompute;
+  using W = BFloat16;
+  static constexpr GatherOrder kOrder = {{0, 4, 8, 12, 16, 20, 24, 28}, 32, {0, 4, 8, 12, 16, 20, 24, 28}};
+
+  static void tokens(__m512i first, __m512i second, __m512i* out) {
+    out[0] = first;
+    out[1] = second;
+  }
+  static void weights(const C::Constants&, const W* lower, const W* upper, __m512i* out) {
+    for (int v = 0; v < 2; ++v) out[v] = load_pair(lower + 16 * v, upper + 16 * v);
+  }
 };
 
-template <>
-struct StreamedSums<Float8PairCompute, 1, StoredRows<Float8PairCompute, Float8, true>> {
+// Widening leaves the groups of a step in the order 0 to 3, 8 to 11 (first vector), 4 to 7, 12 to 15
+// (second). The token lies in that order, too.
+struct Float8Gather {
   using C = Float8PairCompute;
-  using Rows = StoredRows<C, Float8, true>;
-  using Constants = GatherConstants;
+  using W = Float8;
+  static constexpr GatherOrder kOrder = {{0, 4, 8, 12, 32, 36, 40, 44}, 16, {0, 4, 16, 20, 8, 12, 24, 28}};
+
+  // Columns 0 to 15 and 32 to 47; the others.
+  static void tokens(__m512i first, __m512i second, __m512i* out) {
+    out[0] = _mm512_shuffle_i64x2(first, second, 0x88);
+    out[1] = _mm512_shuffle_i64x2(first, second, 0xdd);
+  }
+  static void weights(const C::Constants& c, const W* lower, const W* upper, __m512i* out) {
+    C::widen_kept(c, load_pair(lower, upper), out);  // zeros are seldom kept
+  }
+};
+
+template <typename Gather>
+struct GatheredSums {
+  using C = typename Gather::C;
+  using Rows = StoredRows<C, typename Gather::W, true>;
+
+  struct Constants : C::Constants {
+    __m512i fields, columns, kept;
+    Constants()
+        : fields(in_register(Gather::kOrder.fields)),
+          columns(in_register(Gather::kOrder.columns)),
+          kept(in_register(kKeptColumns.of)) {}
+  };
 
   __m512 sum[2][2] = {};  // [pair of rows][vector]
 
-  void add(const Constants& c, const Rows::Segment& s, std::int64_t groups_ahead, const BFloat16* x) {
+  void add(const Constants& c, const typename Rows::Segment& s, std::int64_t groups_ahead,
+           const BFloat16* x) {
     for (std::int64_t step = 0; step < s.steps; ++step, x += C::kStep) {
       if (groups_ahead > 0) Rows::prefetch(s, step, groups_ahead);
-      // Columns 0 to 15 and 32 to 47; the others.
-      const __m512i first = C::load(x);
-      const __m512i second = C::load(x + C::kLanes);
-      const __m512i tokens[2] = {_mm512_shuffle_i64x2(first, second, 0x88),
-                                 _mm512_shuffle_i64x2(first, second, 0xdd)};
+      __m512i tokens[2];
+      Gather::tokens(C::load(x), C::load(x + C::kLanes), tokens);
       for (int pair = 0; pair < 2; ++pair) {
-        const Float8* values = s.values + 2 * pair * s.value_stride + step * Rows::kStepValues;
+        const auto* values = s.values + 2 * pair * s.value_stride + step * Rows::kStepValues;
         const std::uint8_t* mask = s.mask + 2 * pair * s.mask_stride + step * Rows::kStepMask;
         __m512i w[2];
-        C::widen_kept(c, load_pair(values, values + s.value_stride), w);  // zeros are seldom kept
+        Gather::weights(c, values, values + s.value_stride, w);
         const __m512i nibbles =
             _mm512_multishift_epi64_epi8(c.fields, load_masks(mask, mask + s.mask_stride));
         for (int v = 0; v < 2; ++v) {
@@ -92,9 +127,6 @@ struct StreamedSums<Float8PairCompute, 1, StoredRows<Float8PairCompute, Float8, 
   }
 
  private:
-  static __m512i load_pair(const Float8* lower, const Float8* upper) {
-    return in_register(_mm512_inserti64x4(_mm512_castsi256_si512(load256(lower)), load256(upper), 1));
-  }
   static __m512i load_masks(const std::uint8_t* lower, const std::uint8_t* upper) {
     long long words[2];
     std::memcpy(&words[0], lower, sizeof(words[0]));
@@ -102,6 +134,13 @@ struct StreamedSums<Float8PairCompute, 1, StoredRows<Float8PairCompute, Float8, 
     return _mm512_mask_set1_epi64(_mm512_set1_epi64(words[0]), 0xf0, words[1]);
   }
 };
+
+template <>
+struct StreamedSums<PairCompute, 1, StoredRows<PairCompute, BFloat16, true>> : GatheredSums<BFloat16Gather> {
+};
+template <>
+struct StreamedSums<Float8PairCompute, 1, StoredRows<Float8PairCompute, Float8, true>>
+    : GatheredSums<Float8Gather> {};
 
 }  // namespace
 }  // namespace grille::kernels
