@@ -3,7 +3,7 @@
 //
 //   bench_model [--threads N] MODEL...
 //
-// prints a line {"read_gbps", "models": [...]} once the models are loaded, then answers every line of input
+// prints a line {"machine", "models": [...]} once the models are loaded, then answers every line of input
 //   MODEL_INDEX PROMPT_TOKENS NEW_TOKENS
 // with one JSON line: {"prefill_seconds", "step_seconds": [of each new token], "read_gbps"}. Token ids are
 // random, the same each time; decoding is greedy and goes through the engine, sampler included. Prefill ends
@@ -19,6 +19,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "bench/machine.h"
 #include "bench/read_bandwidth.h"
 #include "grille/base/parallel.h"
 #include "grille/base/progress.h"
@@ -101,7 +102,7 @@ int main(int argc, char** argv) {
                       {"weight_bytes", weight_bytes(decoders.back())},
                       {"position_bytes", position_bytes(decoders.back())}});
   }
-  std::cout << nlohmann::json{{"models", models}}.dump() << std::endl;
+  std::cout << nlohmann::json{{"machine", grille::bench::machine()}, {"models", models}}.dump() << std::endl;
   std::size_t index = 0;
   std::int64_t prompt = 0;
   std::int64_t fresh = 0;

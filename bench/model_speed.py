@@ -62,7 +62,8 @@ class Ours:
     def __init__(self, paths: list[Path], threads: int):
         self.process = subprocess.Popen([str(BIN / "bench_model"), "--threads", str(threads), *map(str, paths)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.models = self.answer()["models"]
+        start = self.answer()
+        self.machine, self.models = start["machine"], start["models"]
 
     def answer(self) -> dict:
         line = self.process.stdout.readline()
@@ -87,6 +88,7 @@ class LlamaCpp:
         import llama_cpp  # pylint: disable=import-outside-toplevel
 
         self.lib = llama_cpp
+        self.version = llama_cpp.__version__
         self.quiet = llama_cpp.llama_log_callback(lambda *_: None)
         llama_cpp.llama_log_set(self.quiet, ctypes.c_void_p())
         llama_cpp.llama_backend_init()
@@ -190,7 +192,8 @@ def main() -> None:
     points = summarize(rounds, ours.models, options)
     bandwidth = statistics.median(one["read_gbps"] for one in rounds)
     if options.json:
-        print(json.dumps({"threads": options.threads, "prefill": options.prefill, "decode": options.decode,
+        print(json.dumps({"command": sys.argv, "machine": ours.machine, "llama_cpp_python": llama.version,
+                          "threads": options.threads, "prefill": options.prefill, "decode": options.decode,
                           "rounds": options.rounds, "read_gbps": bandwidth, "points": points}, indent=1))
         return
     print(f"SmolLM2-135M, {options.threads} threads, {options.prefill} tokens of prompt, {options.decode} decoded, "
