@@ -88,6 +88,15 @@ TEST(PerIsaMatmul, LongRowsMatchReference) {
   }
 }
 
+// More panels of rows than are summed together, or a last one that is smaller, each with rest columns.
+TEST(PerIsaMatmul, ManyLongRowsMatchReference) {
+  for (DType weight : {DType::kBFloat16, DType::kFloat8E4M3, DType::kFloat32}) {
+    for (bool two_four : {false, true}) {
+      check_case({.m = 9, .n = 1203, .k = 4108, .weight = weight, .two_four = two_four}, 3);
+    }
+  }
+}
+
 // All 256 codes but the two NaN ones, against the reference: k = 1 makes each product one value.
 TEST(PerIsaMatmulDense, DecodesEveryFloat8CodeExactly) {
   std::vector<std::uint8_t> codes;
@@ -113,8 +122,8 @@ TEST(PerIsaMatmulDense, DecodesEveryFloat8CodeExactly) {
 TEST(PerIsaMatmul, AnotherRunGivesTheSameBits) {
   for (std::int64_t n : {67, 1031}) {
     for (DType weight : {DType::kFloat16, DType::kFloat8E4M3}) {
-      const Problem problem({.m = 1, .n = n, .k = 512, .x = DType::kFloat8E4M3, .weight = weight, .bias = true},
-                            17);
+      const Problem problem(
+          {.m = 1, .n = n, .k = 512, .x = DType::kFloat8E4M3, .weight = weight, .bias = true}, 17);
       auto first = problem.initial();
       run(problem, problem.output(first));
       for (int i = 0; i < 50; ++i) {

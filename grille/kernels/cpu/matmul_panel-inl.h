@@ -138,7 +138,16 @@ inline std::int64_t balanced_panel(std::int64_t rows, std::int64_t largest) {
   return (groups + panels - 1) / panels * kRowGroup;
 }
 
-// Decodes columns of a panel of rows, then multiplies them with every tile, while the next rows are fetched.
+// Panels whose sums are kept while a part of the columns is multiplied, so that the tokens' same part, all
+// that the caches may hold of them, serves each in turn (k = 14336, 256 tokens, 2:4 bfloat16 on 2 cores of a
+// Zen 4: 85 ms one panel at a time, 79 so).
+inline std::int64_t panels_together(std::int64_t parts, std::int64_t tokens) {
+  constexpr std::int64_t kSums = 256 * 1024;
+  constexpr std::int64_t kMostPanels = 8;
+  return parts == 1 ? 1 : std::clamp<std::int64_t>(kSums / (tokens * kLargestPanel), 1, kMostPanels);
+}
+
+// Decodes columns of a panel of rows, then multiplies them with every tile, while the next panel is fetched.
 template <typename C, typename Rows>
 void run_panels(const MatmulJob& job, const MatmulBlock& block) {
   thread_local Scratch panel_scratch, sums_scratch;
@@ -148,31 +157,40 @@ void run_panels(const MatmulJob& job, const MatmulBlock& block) {
   const std::int64_t panel_rows = balanced_panel(block.row_end - block.row_begin, job.plan.panel_rows);
   const std::int64_t steps = step_count<C>(job.k);
   const std::int64_t part = std::min(steps, kBlockColumns / C::kStep);
+  const std::int64_t together = panels_together((steps + part - 1) / part, tokens);
+  const std::int64_t panel_sums = (tokens + tile) * kLargestPanel;
   auto* panel =
       panel_scratch.get_as<typename C::Element>(static_cast<std::size_t>(part * panel_rows * C::kStep));
-  auto* sums = sums_scratch.get_as<float>(static_cast<std::size_t>((tokens + tile) * kLargestPanel));
+  auto* sums = sums_scratch.get_as<float>(static_cast<std::size_t>(together * panel_sums));
   const auto* x = static_cast<const typename C::Element*>(job.packed_x);
-  for (std::int64_t row = block.row_begin; row < block.row_end; row += panel_rows) {
-    const std::int64_t row_end = std::min(row + panel_rows, block.row_end);
-    const std::int64_t groups = (row_end - row + kRowGroup - 1) / kRowGroup;
+  for (std::int64_t begin = block.row_begin; begin < block.row_end; begin += together * panel_rows) {
+    const std::int64_t end = std::min(begin + together * panel_rows, block.row_end);
+    const auto sums_of = [&](std::int64_t row) { return sums + (row - begin) / panel_rows * panel_sums; };
+    const auto end_of = [&](std::int64_t row) { return std::min(row + panel_rows, block.row_end); };
     for (std::int64_t step = 0; step < steps; step += part) {
       const std::int64_t count = std::min(part, steps - step);
-      // The next part of these rows, or the first one of the next rows.
-      const std::int64_t during = tiles * groups * count;
-      Ahead ahead =
-          step + count < steps
-              ? panel_ahead<C>(job, row, row_end, step + count, std::min(steps, step + count + part), during)
-              : panel_ahead<C>(job, row_end, std::min(row_end + panel_rows, block.row_end), 0, part, during);
-      Ahead nothing({}, {}, 1);  // asking while decoding was a tenth slower with 8 tokens
-      decode_panel<C, Rows>(job, row, row_end, step, step + count, panel, nothing);
-      for (std::int64_t first = block.token_begin; first < block.token_end; first += tile) {
-        with_tile(std::min(tile, block.token_end - first), [&](auto T) {
-          multiply_panel<C, T>(panel, groups, count, x + (first * steps + T * step) * C::kStep,
-                               sums + (first - block.token_begin) * kLargestPanel, step > 0, ahead);
-        });
+      for (std::int64_t row = begin; row < end; row += panel_rows) {
+        const std::int64_t groups = (end_of(row) - row + kRowGroup - 1) / kRowGroup;
+        // Next come the same columns of the next rows, the next columns of these, or the rows after them.
+        const bool last_rows = row + panel_rows >= end;
+        const std::int64_t next_step = !last_rows ? step : step + count < steps ? step + count : 0;
+        const std::int64_t next_row = !last_rows ? row + panel_rows : next_step > 0 ? begin : end;
+        Ahead ahead = panel_ahead<C>(job, next_row, end_of(next_row), next_step,
+                                     std::min(steps, next_step + part), tiles * groups * count);
+        Ahead nothing({}, {}, 1);  // asking while decoding was a tenth slower with 8 tokens
+        decode_panel<C, Rows>(job, row, end_of(row), step, step + count, panel, nothing);
+        for (std::int64_t first = block.token_begin; first < block.token_end; first += tile) {
+          with_tile(std::min(tile, block.token_end - first), [&](auto T) {
+            multiply_panel<C, T>(panel, groups, count, x + (first * steps + T * step) * C::kStep,
+                                 sums_of(row) + (first - block.token_begin) * kLargestPanel, step > 0, ahead);
+          });
+        }
       }
     }
-    store_block<C>(job, sums, kLargestPanel, {row, row_end, block.token_begin, block.token_end});
+    for (std::int64_t row = begin; row < end; row += panel_rows) {
+      store_block<C>(job, sums_of(row), kLargestPanel,
+                     {row, end_of(row), block.token_begin, block.token_end});
+    }
   }
 }
 
