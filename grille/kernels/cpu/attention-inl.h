@@ -88,9 +88,18 @@ class BlockAttention {
     });
   }
 
+  // Asks for `count` keys' slots of a page, which are read next: pages are too short for the hardware to follow.
+  void ask_for(const void* base, std::int64_t key, std::int64_t count) const {
+    constexpr std::int64_t kLine = 64;
+    const auto* data = reinterpret_cast<const std::byte*>(slot(base, key));
+    const std::int64_t bytes = count * dim_ * static_cast<std::int64_t>(sizeof(K));
+    for (std::int64_t at = 0; at < bytes; at += kLine) Simd::prefetch_far(data + at);
+  }
+
   // scores = query . key, four keys of a page at a time.
   void score_pages(std::int64_t key, std::int64_t count) {
     for (std::int64_t j = 0; j < count; j += 4) {
+      ask_for(job_.kv.values, key + j, 4);
       const K* k = slot(job_.kv.keys, key + j);  // slots of a page follow each other, also unused ones
       std::int64_t row = 0;
       for (; row + 3 <= rows_; row += 3) score_tile<3>(k, row, j);
@@ -173,6 +182,9 @@ class BlockAttention {
   // sums += exponentials x values, page by page.
   void add_pages(std::int64_t key, std::int64_t count) {
     for (std::int64_t j = 0; j < count; j += formats::kPageSize) {
+      if (key + j + kKeyBlock < task_.key_end) {
+        ask_for(job_.kv.keys, key + j + kKeyBlock, formats::kPageSize);
+      }
       gemm(SmallGemm<K>{scores_ + j, kKeyBlock, slot(job_.kv.values, key + j), dim_, sums_, padded_, rows_,
                         dim_, std::min(formats::kPageSize, count - j), true});
     }
