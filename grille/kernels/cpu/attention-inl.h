@@ -88,7 +88,8 @@ class BlockAttention {
     });
   }
 
-  // Asks for `count` keys' slots of a page, which are read next: pages are too short for the hardware to follow.
+  // Asks for `count` keys' slots of a page, which are read next: pages are too short for the hardware to
+  // follow.
   void ask_for(const void* base, std::int64_t key, std::int64_t count) const {
     constexpr std::int64_t kLine = 64;
     const auto* data = reinterpret_cast<const std::byte*>(slot(base, key));
