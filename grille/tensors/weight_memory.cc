@@ -9,22 +9,20 @@
 #include <ATen/ops/from_blob.h>
 
 #include "grille/base/error.h"
-#include "grille/base/parallel.h"
 
 namespace grille::tensors {
 namespace {
 
-constexpr std::int64_t kHugePage = 2 << 20;
+constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::int64_t kCacheLine = 64;
 
-std::int64_t round_up(std::int64_t bytes, std::int64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-std::shared_ptr<std::byte> allocate(std::int64_t bytes) {
-  const auto size = static_cast<std::size_t>(round_up(bytes, kHugePage));
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kHugePage, size));
+std::shared_ptr<std::byte> allocate_region() {
+  constexpr std::size_t kSize = WeightMemory::kRegionBytes;
+  static_assert(kSize % kHugePage == 0);
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kHugePage, kSize));
   if (memory == nullptr) throw std::bad_alloc();
 #if defined(MADV_HUGEPAGE)
-  ::madvise(memory, size, MADV_HUGEPAGE);  // small pages do as well, only slower
+  ::madvise(memory, kSize, MADV_HUGEPAGE);  // small pages do as well, only slower
 #endif
   return {memory, [](std::byte* p) { std::free(p); }};
 }
@@ -35,26 +33,16 @@ at::Tensor WeightMemory::place(const at::Tensor& tensor) {
   check(tensor.is_contiguous() && tensor.device().is_cpu(), ErrorCode::kInvalidArgument,
         "weight memory: expected a contiguous CPU tensor");
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
-  std::shared_ptr<std::byte> region;
-  std::byte* data = nullptr;
-  if (bytes > kRegionBytes / 2) {
-    region = allocate(bytes);
-    data = region.get();
-  } else {
-    if (used_ + bytes > kRegionBytes) {
-      region_ = allocate(kRegionBytes);
-      used_ = 0;
-    }
-    region = region_;
-    data = region_.get() + used_;
-    used_ += round_up(bytes, kCacheLine);
+  if (bytes > kLongestBytes) return tensor;
+  if (region_ == nullptr || used_ + bytes > kRegionBytes) {
+    region_ = allocate_region();
+    used_ = 0;
   }
-  const auto* from = static_cast<const std::byte*>(tensor.const_data_ptr());
-  parallel_for(bytes, kHugePage, [&](std::int64_t begin, std::int64_t end) {
-    std::memcpy(data + begin, from + begin, static_cast<std::size_t>(end - begin));
-  });
+  std::byte* data = region_.get() + used_;
+  used_ += (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+  std::memcpy(data, tensor.const_data_ptr(), static_cast<std::size_t>(bytes));
   return at::from_blob(
-      data, tensor.sizes(), [region](void*) {}, tensor.options());
+      data, tensor.sizes(), [region = region_](void*) {}, tensor.options());
 }
 
 Weight WeightMemory::place(Weight weight) {
