@@ -65,6 +65,7 @@ grille::engine::Request random_request(std::int64_t prompt, std::int64_t fresh, 
 nlohmann::json run(const grille::models::Decoder& decoder, std::int64_t prompt, std::int64_t fresh) {
   grille::engine::LocalEngineOptions options;
   options.max_positions = prompt + fresh + 1;
+  options.max_sequences = 1;
   grille::engine::LocalEngine engine(decoder, options);
   engine.submit(random_request(prompt, fresh, decoder.config().vocab_size));
   auto start = Clock::now();

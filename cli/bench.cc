@@ -1,4 +1,4 @@
-// grille bench linear
+// grille bench linear, and the command that holds the benchmarks.
 #include <iostream>
 
 #include "cli/command.h"
@@ -43,6 +43,7 @@ void add_bench(CLI::App& app) {
       kLinearExamples, [options](const CommandContext& context) { return run(*options, context); },
       RunsOn::kCuda);
   add_linear_options(*command, options->request, options->svg);
+  add_bench_throughput(*bench);
 }
 
 }  // namespace grille::cli

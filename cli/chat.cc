@@ -28,7 +28,9 @@ nlohmann::json run(const ChatOptions& options, const CommandContext& context) {
   engine::check_sampling(options.generation.sampling);
   const LoadedModel loaded = load_model(options.model, context);
   const text::Tokenizer tokenizer = models::load_tokenizer(loaded.files);
-  engine::LocalEngine engine(loaded.decoder, {});
+  engine::LocalEngineOptions engine_options;
+  engine_options.max_sequences = 1;
+  engine::LocalEngine engine(loaded.decoder, engine_options);
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
 
@@ -58,7 +60,8 @@ void add_chat(CLI::App& app) {
   auto options = std::make_shared<ChatOptions>();
   CLI::App* command =
       add_command(app, "chat", "Talk with a model", "grille chat model/ --temperature 0.7",
-                  [options](const CommandContext& context) { return run(*options, context); });
+                  [options](const CommandContext& context) { return run(*options, context); },
+                  RunsOn::kCpuOrCuda);
   add_model_options(*command, options->model);
   command->add_option("--system", options->system, "A system message, before the conversation");
   add_generation_options(*command, options->generation);

@@ -19,6 +19,7 @@
 #include "grille/base/error.h"
 #include "grille/base/interrupt.h"
 #include "grille/base/parallel.h"
+#include "grille/tensors/device.h"
 
 namespace grille::cli {
 namespace {
@@ -66,13 +67,14 @@ void add_cpu_options(CLI::App& command, CommonOptions& options, const std::strin
 
 void add_common_options(CLI::App& command, CommonOptions& options, RunsOn runs_on) {
   const std::string group = "Common options";
-  const bool on_cpu = runs_on == RunsOn::kCpu;
+  const char* devices = "cpu, cuda or cuda:N; default: cuda where there is one";
+  if (runs_on == RunsOn::kCpu) devices = "cpu (CUDA comes to this command in a later version)";
+  if (runs_on == RunsOn::kCuda) devices = "cuda or cuda:N";
   command
-      .add_option("--device", options.device,
-                  on_cpu ? "cpu (CUDA comes to this command in a later version)" : "cuda or cuda:N")
+      .add_option("--device", options.device, devices)
       ->option_text("DEVICE")
       ->group(group);
-  if (on_cpu) add_cpu_options(command, options, group);
+  if (runs_on != RunsOn::kCuda) add_cpu_options(command, options, group);
   command.add_option("--seed", options.seed, "Random seed")->group(group)->capture_default_str();
   command.add_flag("--json", options.json, "Print one JSON object to stdout and nothing else")->group(group);
   command.add_flag("--quiet", options.quiet, "No progress and no log")->group(group);
@@ -86,43 +88,54 @@ std::int64_t peak_host_bytes() {
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 }
 
-void check_device(const std::string& command, const std::string& device) {
-  if (device == "auto" || device == "cpu") return;
-  check(device == "cuda" || device.starts_with("cuda:"), ErrorCode::kInvalidArgument,
-        "--device {}: expected cpu, cuda or cuda:N", device);
-  fail(ErrorCode::kUnsupported, "--device {}: '{}' has no CUDA path yet; leave it out or use --device cpu",
-       device, command);
+at::Device resolve_device(const std::string& command, const std::string& device, RunsOn runs_on) {
+  if (runs_on == RunsOn::kCuda || device == "cpu") return at::kCPU;  // kCuda: resolved without torch
+  if (device == "auto") return runs_on == RunsOn::kCpu ? at::Device(at::kCPU) : tensors::best_device();
+  const at::Device found = tensors::open_device(device);
+  check(runs_on == RunsOn::kCpuOrCuda, ErrorCode::kUnsupported,
+        "--device {}: '{}' has no CUDA path yet; leave it out or use --device cpu", device, command);
+  return found;
+}
+
+// The result's entries on what the command used, and the last line of its log.
+void report_use(nlohmann::json& result, const std::string& device, const at::Device& on, double seconds) {
+  const std::int64_t peak = peak_host_bytes();
+  result["seconds"] = seconds;
+  result["device"] = device;
+  result["peak_host_bytes"] = peak;
+  result["version"] = GRILLE_VERSION;
+  std::string memory = fmt::format("peak memory {} MB", peak / 1'000'000);
+  if (on.is_cuda()) {
+    const std::int64_t peak_device = tensors::peak_device_bytes(on);
+    result["peak_device_bytes"] = peak_device;
+    memory += fmt::format(", {} MB on the device", peak_device / 1'000'000);
+  }
+  // At the end: an error is one line on stderr and nothing else.
+  const std::string where = device == "cpu" ? fmt::format("the CPU, {} threads", num_threads()) : device;
+  spdlog::info("on {}: {:.1f} s, {}", where, seconds, memory);
 }
 
 nlohmann::json run_body(const std::string& name, const CommonOptions& options, const CommandBody& body,
                         RunsOn runs_on) {
-  const bool on_cpu = runs_on == RunsOn::kCpu;
-  if (on_cpu) check_device(name, options.device);
-  if (options.threads > 0) {
-    set_num_threads(options.threads);
-    at::set_num_threads(options.threads);
-  }
   auto logger = spdlog::stderr_color_st("grille");
   logger->set_pattern("%v");
   logger->set_level(options.quiet     ? spdlog::level::warn
                     : options.verbose ? spdlog::level::debug
                                       : spdlog::level::info);
   spdlog::set_default_logger(logger);
+  const at::Device device = resolve_device(name, options.device, runs_on);
+  if (options.threads > 0) {
+    set_num_threads(options.threads);
+    at::set_num_threads(options.threads);
+  }
 
   ProgressBar progress(options.quiet);
   const c10::InferenceMode inference;
   const auto begin = std::chrono::steady_clock::now();
-  nlohmann::json result = body({options, progress, typed_command});
+  nlohmann::json result = body({options, device, progress, typed_command});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const std::int64_t peak = peak_host_bytes();
-  const std::string device = on_cpu ? "cpu" : options.device == "auto" ? "cuda" : options.device;
-  // At the end: an error is one line on stderr and nothing else.
-  const std::string where = on_cpu ? fmt::format("the CPU, {} threads", num_threads()) : device;
-  spdlog::info("on {}: {:.1f} s, peak memory {} MB", where, seconds, peak / 1'000'000);
-  result["seconds"] = seconds;
-  result["device"] = device;
-  result["peak_host_bytes"] = peak;
-  result["version"] = GRILLE_VERSION;
+  const std::string without_torch = options.device == "auto" ? "cuda" : options.device;
+  report_use(result, runs_on == RunsOn::kCuda ? without_torch : device.str(), device, seconds);
   return result;
 }
 
@@ -189,7 +202,7 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("'grille COMMAND --help' explains a command.");
   for (const auto add :
-       {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat, add_bench})
+       {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat, add_serve, add_bench})
     add(app);
   try {
     check_command(

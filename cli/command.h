@@ -6,6 +6,7 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <c10/core/Device.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/progress_bar.h"
@@ -30,14 +31,16 @@ struct CommonOptions {
 // prints its own result.
 struct CommandContext {
   const CommonOptions& options;
+  at::Device device;  // what --device means here
   Progress& progress;
   const std::string& command_line;  // as it could be typed again
 };
 
 using CommandBody = std::function<nlohmann::json(const CommandContext&)>;
 
-// kCuda: the command checks --device itself, and has no --dtype and no --threads.
-enum class RunsOn : std::uint8_t { kCpu, kCuda };
+// Which devices a command has code for. kCuda: it needs no torch; it checks --device itself, and has no --dtype
+// and no --threads.
+enum class RunsOn : std::uint8_t { kCpu, kCuda, kCpuOrCuda };
 
 // Registers `name` with the common options on `app`. `body` runs after parsing; what it returns is
 // completed with `seconds`, `device` and `version` and printed for --json.
@@ -50,6 +53,7 @@ int run_command_line(int argc, char** argv);
 
 // Each registers itself.
 void add_bench(CLI::App& app);
+void add_bench_throughput(CLI::App& bench);
 void add_inspect(CLI::App& app);
 void add_prune(CLI::App& app);
 void add_quantize(CLI::App& app);
@@ -57,5 +61,6 @@ void add_convert(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_chat(CLI::App& app);
+void add_serve(CLI::App& app);
 
 }  // namespace grille::cli

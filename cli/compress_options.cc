@@ -1,6 +1,7 @@
 #include "cli/compress_options.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iostream>
 
@@ -35,6 +36,15 @@ nlohmann::json layer_json(const compress::LayerReport& layer) {
   return object;
 }
 
+// The value that `name` returns this text for; the command line knows no other texts.
+template <typename Values, typename Name>
+typename Values::value_type parse_named(const std::string& text, const Values& values, Name&& name) {
+  for (const auto value : values) {
+    if (name(value) == text) return value;
+  }
+  fail(ErrorCode::kInternal, "'{}' has no value", text);
+}
+
 }  // namespace
 
 void add_output_options(CLI::App& command, OutputOptions& options) {
@@ -44,9 +54,11 @@ void add_output_options(CLI::App& command, OutputOptions& options) {
       ->required();
   command.add_option("-o,--output", options.directory, "The folder to write")->required();
   command
-      .add_option("--format", options.format,
-                  "compressed: 2:4 layers as values and bitmask; dense: with their zeros, for other programs")
-      ->check(CLI::IsMember({"compressed", "dense"}))
+      .add_option(
+          "--format", options.format,
+          "compressed: 2:4 layers as values and bitmask; dense: with their zeros, for other programs; "
+          "marlin-24: 2:4 layers of 4-bit integers in 3 bits a weight")
+      ->check(CLI::IsMember({"compressed", "dense", "marlin-24"}))
       ->capture_default_str();
   command.add_flag("--overwrite", options.overwrite, "Replace the folder if it is there already");
   command.add_flag("--resume", options.resume, "Go on with a run that was interrupted");
@@ -55,10 +67,17 @@ void add_output_options(CLI::App& command, OutputOptions& options) {
 void add_quantize_options(CLI::App& command, QuantizeOptions& options, const std::string& fallback) {
   options.quantize = fallback;
   command
-      .add_option("--quantize", options.quantize,
-                  "fp8-dynamic: FP8 weights with a scale per row, activations rounded per token at run time")
-      ->check(CLI::IsMember({"none", "fp8-dynamic"}))
+      .add_option(
+          "--quantize", options.quantize,
+          "fp8-dynamic, int8-dynamic: 8-bit weights with a scale per row, activations rounded per token at "
+          "run time; int4: 4-bit weights with a scale for --group-size columns")
+      ->check(CLI::IsMember({"none", "fp8-dynamic", "int8-dynamic", "int4"}))
       ->capture_default_str();
+  command
+      .add_option("--group-size", options.group_size, "int4: columns that share a scale; 0: a scale per row")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20))
+      ->capture_default_str();
+  options.command = &command;
   command
       .add_option("--quantize-embeddings", options.embeddings,
                   "fp8: the embedding and the head too, weights only")
@@ -70,11 +89,20 @@ compress::Options compress_options(const OutputOptions& output, const QuantizeOp
                                    const CommonOptions& common) {
   compress::Options options;
   options.quantize =
-      quantize.quantize == "none" ? compress::Quantization::kNone : compress::Quantization::kFp8Dynamic;
+      parse_named(quantize.quantize,
+                  std::array{compress::Quantization::kNone, compress::Quantization::kFp8Dynamic,
+                             compress::Quantization::kInt8Dynamic, compress::Quantization::kInt4},
+                  compress::quantization_name);
+  options.group_size = quantize.group_size;
+  check(options.quantize == compress::Quantization::kInt4 || quantize.command == nullptr ||
+            quantize.command->count("--group-size") == 0,
+        ErrorCode::kInvalidArgument, "--group-size: belongs to --quantize int4");
   options.quantize_embeddings = quantize.embeddings == "none" ? compress::EmbeddingQuantization::kNone
                                                               : compress::EmbeddingQuantization::kFp8;
-  options.format =
-      output.format == "dense" ? compress::OutputFormat::kDense : compress::OutputFormat::kCompressed;
+  options.format = parse_named(output.format,
+                               std::array{compress::OutputFormat::kCompressed, compress::OutputFormat::kDense,
+                                          compress::OutputFormat::kMarlin24},
+                               compress::output_format_name);
   options.compute_dtype = common.compute_dtype();
   options.seed = common.seed;
   options.resume = output.resume;

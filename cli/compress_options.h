@@ -22,6 +22,8 @@ void add_output_options(CLI::App& command, OutputOptions& options);
 struct QuantizeOptions {
   std::string quantize = "none";
   std::string embeddings = "none";
+  std::int64_t group_size = 128;
+  const CLI::App* command = nullptr;
 };
 
 // `fallback`: what --quantize is when it is not given.

@@ -30,6 +30,7 @@ nlohmann::json run(const GenerateOptions& options, const CommandContext& context
   generation.sampling.seed = context.options.seed;
   engine::LocalEngineOptions engine_options;
   engine_options.max_positions = static_cast<std::int64_t>(prompt.size()) + generation.max_tokens;
+  engine_options.max_sequences = 1;
   engine::LocalEngine engine(loaded.decoder, engine_options);
 
   const bool show = !context.options.json;
@@ -55,7 +56,8 @@ void add_generate(CLI::App& app) {
   CLI::App* command =
       add_command(app, "generate", "Continue a prompt",
                   "grille generate model/ --prompt 'The capital of France is' --max-tokens 32",
-                  [options](const CommandContext& context) { return run(*options, context); });
+                  [options](const CommandContext& context) { return run(*options, context); },
+                  RunsOn::kCpuOrCuda);
   add_model_options(*command, options->model);
   command->add_option("--prompt", options->prompt, "The text to continue")->required();
   command->add_flag("--chat", options->chat,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/inspection_json.h"
 #include "grille/checkpoint/output_file.h"
 #include "grille/compress/inspection.h"
 
@@ -22,7 +23,8 @@ void print(const compress::Inspection& inspection) {
                            "zeros", "violations");
   for (const compress::LayerInspection& layer : inspection.layers) {
     std::cout << fmt::format("{:<44}{:>14}  {:<34}{:<15}{:>8.2f}%{:>12}\n", layer.name,
-                             fmt::format("{}x{}", layer.rows, layer.cols), layer.format, layer.dtype,
+                             fmt::format("{}x{}", layer.rows, layer.cols),
+                             layer.two_four ? layer.format + " (2:4)" : layer.format, layer.dtype,
                              100 * layer.sparsity, layer.violations);
   }
   if (!inspection.provenance) return;
@@ -39,6 +41,9 @@ nlohmann::json run(const InspectOptions& options, const CommandContext& context)
     checkpoint::write_file(options.html, compress::html_report(inspection, files.path.filename().string()));
   }
   if (!context.options.json) print(inspection);
+<<<<<<< HEAD
+  return to_json(inspection);
+=======
   nlohmann::json layers = nlohmann::json::array();
   for (const compress::LayerInspection& layer : inspection.layers) {
     layers.push_back({{"name", layer.name},
@@ -47,6 +52,7 @@ nlohmann::json run(const InspectOptions& options, const CommandContext& context)
                       {"dtype", layer.dtype},
                       {"stored_bytes", layer.stored_bytes},
                       {"sparsity", layer.sparsity},
+                      {"two_four", layer.two_four},
                       {"violations", layer.violations}});
   }
   nlohmann::json object = {{"architecture", inspection.architecture},
@@ -56,6 +62,7 @@ nlohmann::json run(const InspectOptions& options, const CommandContext& context)
                            {"provenance", nullptr}};
   if (inspection.provenance) object["provenance"] = checkpoint::to_json(*inspection.provenance);
   return object;
+>>>>>>> formats
 }
 
 }  // namespace

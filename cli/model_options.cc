@@ -1,5 +1,9 @@
 #include "cli/model_options.h"
 
+#include <spdlog/spdlog.h>
+
+#include "grille/models/load_notes.h"
+
 namespace grille::cli {
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
@@ -9,16 +13,23 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->required();
   command
       .add_option("--activations", options.activations,
-                  "What FP8 weights multiply: quantized (as FP8 hardware does; auto), or full")
+                  "What FP8 and int8 weights multiply: quantized (as GPUs do; auto), or full")
       ->check(CLI::IsMember({"auto", "full", "quantized"}));
 }
 
 LoadedModel load_model(const ModelOptions& options, const CommandContext& context) {
-  models::ModelFiles files = models::open_model(options.model);
+  models::ModelFiles files = options.dummy ? models::open_dummy_model(options.model, context.options.seed)
+                                           : models::open_model(options.model);
   models::LoadOptions load;
   load.compute_dtype = context.options.compute_dtype();
+<<<<<<< HEAD
   load.activations = options.activations == "full" ? nn::Activations::kFull : nn::Activations::kQuantized;
+  load.device = context.device;
+=======
+  load.round_activations = options.activations != "full";
+>>>>>>> formats
   models::Decoder decoder = models::load_decoder(files, load, context.progress);
+  for (const std::string& note : models::load_notes(files, decoder)) spdlog::info("{}", note);
   return {std::move(files), std::move(decoder)};
 }
 

@@ -12,6 +12,7 @@ namespace grille::cli {
 struct ModelOptions {
   std::string model;
   std::string activations = "auto";
+  bool dummy = false;  // random weights from the model's config.json
 };
 
 // Adds MODEL and --activations.

@@ -25,7 +25,7 @@ nlohmann::json run(const QuantizeCommand& options, const CommandContext& context
 void add_quantize(CLI::App& app) {
   auto options = std::make_shared<QuantizeCommand>();
   CLI::App* command =
-      add_command(app, "quantize", "Store a model's weights in 8 bits",
+      add_command(app, "quantize", "Store a model's weights in 8 or 4 bits",
                   "grille quantize model/ -o small/ --quantize fp8-dynamic",
                   [options](const CommandContext& context) { return run(*options, context); });
   add_output_options(*command, options->output);

@@ -19,6 +19,7 @@ endif()
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(Boost 1.81 REQUIRED)  # headers only: Beast and Asio
 if(GRILLE_BUILD_BENCHMARKS)
   find_package(benchmark REQUIRED)
 endif()

@@ -39,14 +39,34 @@ missing_packages() {
   have git || echo git
   have ccache || echo ccache
   python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
-  if [[ $sets == *test* ]]; then have clang-tidy || echo clang-tidy; fi
+  if [[ $sets == *test* ]]; then
+    have clang-tidy || echo clang-tidy
+    # The web page is tested in it. Ubuntu has it as a snap only; there the test is skipped.
+    have chromium || ! grep -q '^ID=debian' /etc/os-release 2>/dev/null || echo chromium
+  fi
   local libraries="libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libgtest-dev libbenchmark-dev"
   local installed
   installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' $libraries 2>/dev/null || true)
   for package in $libraries; do
     grep -q "^$package installed$" <<<"$installed" || echo "$package"
   done
+  boost_is_new || boost_package
   cargo_is_new || cargo_packages
+}
+
+# True if Boost's headers are there and not older than 1.81 (Asio's coroutines).
+boost_is_new() {
+  local header version
+  for header in /usr/include/boost/version.hpp /usr/local/include/boost/version.hpp; do
+    version=$(sed -n 's/^#define BOOST_VERSION //p' "$header" 2>/dev/null) || continue
+    [ "${version:-0}" -ge 108100 ] && return 0
+  done
+  return 1
+}
+
+# Debian 12's own Boost is older, and a newer one is beside it.
+boost_package() {
+  if grep -q '^VERSION_ID="12"' /etc/os-release 2>/dev/null; then echo libboost1.81-dev; else echo libboost-dev; fi
 }
 
 # The packages of a new enough cargo: Debian's for building browsers, else the newest versioned one (Ubuntu).
@@ -67,7 +87,7 @@ cargo_packages() {
 install_packages() {
   [ -z "${GRILLE_SKIP_PACKAGES:-}" ] || return 0
   have dpkg-query || stop "this script knows Debian's packages only. Install cmake >= 3.25, ninja, g++ >= 12," \
-    "Python >= 3.10 with venv, cargo >= $oldest_cargo, clang-tidy, and the libraries fmt, spdlog, nlohmann-json," \
+    "Python >= 3.10 with venv, cargo >= $oldest_cargo, clang-tidy, and the libraries Boost >= 1.81, fmt, spdlog, nlohmann-json," \
     "CLI11, zlib, GoogleTest and Google Benchmark, then try again with GRILLE_SKIP_PACKAGES=1."
   local packages
   packages=$(missing_packages | tr '\n' ' ')

@@ -38,9 +38,8 @@ Weight random_weight(std::int64_t rows, std::int64_t cols, at::ScalarType dtype)
 
 CompressionConfig config_for(bool two_four, bool fp8) {
   CompressionConfig config;
-  if (fp8)
-    config.fp8_groups.push_back({"group_0", ModuleTargets({"Linear"}), Fp8Group::Scale::kChannel, true});
-  if (two_four) config.two_four = TwoFourGroup{ModuleTargets({"Linear"}), {}, 0.5};
+  if (fp8) config.groups.push_back({"group_0", ModuleTargets({"Linear"}), {}});
+  if (two_four) config.two_four = SparseGroup{ModuleTargets({"Linear"}), {}, 0.5};
   return config;
 }
 
@@ -71,9 +70,9 @@ TEST(CompressedTensors, AWeightComesBackBitForBit) {
         const ScratchDirectory directory;
         const std::int64_t rows = cols == 4096 ? 700 : 5;  // several pieces of 1 MiB
         const Weight weight = random_weight(rows, cols, dtype);
-        const LinearForm form = form_of(weight, two_four);
+        const LinearForm form = form_of(weight, two_four ? Encoding::kTwoFour : Encoding::kPlain);
         SafetensorsWriter writer(directory / "f", linear_tensors("m", form));
-        write_linear(writer, "m", weight, two_four);
+        write_linear(writer, "m", weight, form.encoding);
         writer.finish();
         const SafetensorsSource source(directory / "f");
         EXPECT_EQ(linear_tensor_names(source, "m").size(), source.tensors().size());
@@ -98,7 +97,7 @@ TEST(CompressedTensors, AWeightComesBackBitForBit) {
 TEST(CompressedTensors, FilesTakeNineAndFiveBitsAWeight) {
   const std::int64_t weights = 128 * 512;
   for (const bool fp8 : {false, true}) {
-    LinearForm form{true, 128, 512, fp8 ? DType::kFloat8E4M3 : DType::kBFloat16, std::nullopt};
+    LinearForm form{Encoding::kTwoFour, 128, 512, fp8 ? DType::kFloat8E4M3 : DType::kBFloat16, std::nullopt};
     if (fp8) form.scale_dtype = DType::kBFloat16;
     std::int64_t bytes = 0;
     for (const TensorSpec& spec : linear_tensors("m", form))
@@ -145,7 +144,7 @@ TEST(CompressedTensors, AcceptsTheFormsThatOthersWrite) {
   file.back().bytes[1] = '\x38';
   expect_contains(read_error(file), "zero points other than 0");
   CompressionConfig per_tensor = config_for(true, true);
-  per_tensor.fp8_groups[0].scale = Fp8Group::Scale::kTensor;
+  per_tensor.groups[0].scheme.strategy = QuantizationScheme::Strategy::kTensor;
   file = example();
   file[3] = {{"m.weight_scale", DType::kFloat32, {1}}, bytes_of<float>({0.5f})};
   EXPECT_EQ(read_error(file, 2, 8, per_tensor), "no error");
@@ -173,7 +172,7 @@ TEST(CompressedTensors, EveryDefectNamesItsPlace) {
                                       "\x38\xC0\x48\x30" + std::string(3, '\0') + "\x7f"})),
                   "tensor 'm.compressed': row 1, value 3 is NaN or infinite");
   expect_contains(read_error(with(0, {{"m.compressed", DType::kInt8, {2, 4}}, std::string(8, '\1')})),
-                  "weights in int8 are not supported");
+                  "the weight is int8, but config.json says that it is float-quantized");
   expect_contains(read_error(with(0, {{"m.compressed", DType::kFloat8E4M3, {4, 2}}, std::string(8, '\1')})),
                   "expected [2, 4], got [4, 2]");
   expect_contains(read_error(with(1, {{"m.bitmask", DType::kInt8, {2, 1}}, "\xC9\x33"})),
@@ -192,14 +191,15 @@ TEST(CompressedTensors, EveryDefectNamesItsPlace) {
         read_error(with(3, {{"m.weight_scale", DType::kFloat32, {2, 1}}, bytes_of<float>({1.0f, bad})})),
         "the scale of row 1 is");
   }
-  expect_contains(read_error(without(0)), "tensor 'm.weight' is missing, and so is 'm.compressed'");
+  expect_contains(read_error(without(0)),
+                  "tensor 'm.weight' is missing, and so are 'm.compressed' and 'm.weight_packed'");
   expect_contains(read_error(without(1)), "tensor 'm.bitmask' is missing");
   expect_contains(read_error(without(2)), "tensor 'm.shape' is missing");
   expect_contains(read_error(without(3)), "tensor 'm.weight_scale' is missing");
   std::vector<RawTensor> both = example();
   both.push_back({{"m.weight", DType::kFloat8E4M3, {2, 8}}, std::string(16, '\0')});
-  expect_contains(read_error(both), "both a compressed and a plain weight");
-  expect_contains(read_error(example(), 2, 8, config_for(false, true)), "config.json does not say so");
+  expect_contains(read_error(both), "tensor 'm.compressed': the module has both this and 'm.weight'");
+  expect_contains(read_error(example(), 2, 8, config_for(false, true)), "config.json says that it is not");
   expect_contains(read_error(example(), 2, 8, config_for(true, false)),
                   "the weight is float8_e4m3fn, but config.json says that it is not quantized");
   expect_contains(read_error(example(), 2, 6), "a multiple of 4, not 6");
@@ -219,7 +219,7 @@ TEST(CompressedTensors, DenseDefectsNameTheirPlaceToo) {
                   "weights in float64 are not supported");
   expect_contains(
       read_error(dense(DType::kFloat32, {1, 2}, bytes_of<float>({1, 2})), 1, 2, config_for(false, true)),
-      "config.json says that it is float8");
+      "config.json says that it is float-quantized");
   expect_contains(read_error(dense(DType::kFloat8E4M3, {1, 2}, "ab"), 1, 2, config_for(false, true)),
                   "'m.weight_scale' is missing");
 }
@@ -258,11 +258,11 @@ TEST(SlowCompressedTensors, LoadingTakesNoMoreMemoryThanTheWeights) {
     const Weight weight = random_weight(rows, cols, at::kFloat8_e4m3fn);
     std::vector<TensorSpec> specs;
     for (int i = 0; i < layers; ++i) {
-      for (TensorSpec& spec : linear_tensors(std::to_string(i), form_of(weight, true)))
+      for (TensorSpec& spec : linear_tensors(std::to_string(i), form_of(weight, Encoding::kTwoFour)))
         specs.push_back(std::move(spec));
     }
     SafetensorsWriter writer(directory / "f", specs);
-    for (int i = 0; i < layers; ++i) write_linear(writer, std::to_string(i), weight, true);
+    for (int i = 0; i < layers; ++i) write_linear(writer, std::to_string(i), weight, Encoding::kTwoFour);
     writer.finish();
   }
   const SafetensorsSource source(directory / "f");

@@ -14,9 +14,9 @@ using nlohmann::json;
 
 CompressionConfig full() {
   CompressionConfig config;
-  config.fp8_groups.push_back({"group_0", ModuleTargets({"Linear"}), Fp8Group::Scale::kChannel, true});
-  config.fp8_ignore = ModuleTargets({"lm_head"});
-  config.two_four = TwoFourGroup{ModuleTargets({"Linear"}), ModuleTargets({"lm_head"}), 0.5};
+  config.groups.push_back({"group_0", ModuleTargets({"Linear"}), {}});
+  config.not_quantized = ModuleTargets({"lm_head"});
+  config.two_four = SparseGroup{ModuleTargets({"Linear"}), ModuleTargets({"lm_head"}), 0.5};
   return config;
 }
 
@@ -28,11 +28,11 @@ TEST(CompressionConfig, SurvivesAJourneyThroughJson) {
   const json written = to_json(full());
   const CompressionConfig read = parse_compression_config({{"quantization_config", written}});
   EXPECT_EQ(to_json(read), written);
-  const Fp8Group* group = read.fp8_group("model.layers.0.mlp.up_proj");
+  const QuantizedGroup* group = read.group_of("model.layers.0.mlp.up_proj");
   ASSERT_NE(group, nullptr);
-  EXPECT_TRUE(group->dynamic_activations);
-  EXPECT_EQ(read.fp8_group("lm_head"), nullptr);
-  EXPECT_EQ(read.fp8_group("model.embed_tokens", "Embedding"), nullptr);
+  EXPECT_EQ(group->scheme.inputs, QuantizationScheme::Inputs::kFp8);
+  EXPECT_EQ(read.group_of("lm_head"), nullptr);
+  EXPECT_EQ(read.group_of("model.embed_tokens", "Embedding"), nullptr);
   EXPECT_TRUE(read.is_two_four("model.layers.0.mlp.up_proj"));
   EXPECT_FALSE(read.is_two_four("lm_head"));
 }
@@ -42,7 +42,7 @@ TEST(CompressionConfig, DenseWeightsHaveNoSparsityConfig) {
   config.two_four.reset();
   EXPECT_FALSE(to_json(config).contains("sparsity_config"));
   config = full();
-  config.fp8_groups.clear();
+  config.groups.clear();
   EXPECT_FALSE(to_json(config).contains("format"));
   EXPECT_FALSE(to_json(config).contains("config_groups"));
 }
@@ -59,15 +59,15 @@ TEST(CompressionConfig, AConfigWithoutCompressionIsEmpty) {
 TEST(CompressionConfig, ReadsOlderForms) {
   const json written = to_json(full());
   const CompressionConfig renamed = parse_compression_config({{"compression_config", written}});
-  EXPECT_TRUE(renamed.two_four && renamed.fp8_groups.size() == 1);
+  EXPECT_TRUE(renamed.two_four && renamed.groups.size() == 1);
   const CompressionConfig alone = parse_compression_config({{"sparsity_config", written["sparsity_config"]}});
-  EXPECT_TRUE(alone.two_four && alone.fp8_groups.empty());
+  EXPECT_TRUE(alone.two_four && alone.groups.empty());
   for (const json& none :
        {json::object(), json(nullptr), json({{"format", "dense"}, {"targets", {"Linear"}}})}) {
     json changed = written;
     changed["sparsity_config"] = none;
     const CompressionConfig read = parse_compression_config({{"quantization_config", changed}});
-    EXPECT_TRUE(!read.two_four && read.fp8_groups.size() == 1) << none;
+    EXPECT_TRUE(!read.two_four && read.groups.size() == 1) << none;
   }
   json inherited = written;  // the format only at the top
   inherited["config_groups"]["group_0"].erase("format");
@@ -85,12 +85,13 @@ TEST(CompressionConfig, NamesWhatItCannotRead) {
       {"/quant_method", "gptq", "the method 'gptq' is not supported"},
       {"/format", "pack-quantized", ""},  // the group says float-quantized
       {"/format", "os.system", "the format 'os.system' is unknown"},
-      {"/config_groups/group_0/format", "pack-quantized", "the format 'pack-quantized' is not supported"},
-      {"/config_groups/group_0/format", "marlin-24", "the format 'marlin-24' is not supported"},
-      {"/config_groups/group_0/weights/num_bits", 4, "4-bit 'float' is not supported"},
-      {"/config_groups/group_0/weights/type", "int", "8-bit 'int' is not supported"},
-      {"/config_groups/group_0/weights/strategy", "group", "the strategy 'group' is not supported"},
-      {"/config_groups/group_0/weights/strategy", "block", "the strategy 'block' is not supported"},
+      {"/config_groups/group_0/format", "pack-quantized",
+       "8-bit 'float' as 'pack-quantized' is not supported"},
+      {"/config_groups/group_0/format", "marlin-24", "8-bit 'float' as 'marlin-24' is not supported"},
+      {"/config_groups/group_0/weights/num_bits", 4, "4-bit 'float' as 'float-quantized' is not supported"},
+      {"/config_groups/group_0/weights/type", "int", "8-bit 'int' as 'float-quantized' is not supported"},
+      {"/config_groups/group_0/weights/strategy", "group", "the strategy group without group_size"},
+      {"/config_groups/group_0/weights/strategy", "block", "block_structure is not two numbers"},
       {"/config_groups/group_0/weights/symmetric", false, "asymmetric quantization is not supported"},
       {"/config_groups/group_0/input_activations/dynamic", false,
        "static activation scales (input_scale) are not supported"},
@@ -105,7 +106,10 @@ TEST(CompressionConfig, NamesWhatItCannotRead) {
       {"/config_groups", 3, "config_groups: expected a JSON object"},
       {"/kv_cache_scheme", {{"num_bits", 8}}, "kv_cache_scheme is not supported"},
       {"/transform_config", {{"a", 1}}, "transform_config is not supported"},
-      {"/sparsity_config/format", "sparse-bitmask", "the format 'sparse-bitmask' is not supported"},
+      {"/config_groups/group_0/weights/strategy", "attn_head", "the strategy 'attn_head' is not supported"},
+      {"/config_groups/group_0/weights/strategy", 3, "strategy is not a string"},
+      {"/config_groups/group_0/weights/actorder", "group", "actorder is not supported"},
+      {"/sparsity_config/format", "int-quantized", "the format 'int-quantized' is not supported"},
       {"/sparsity_config/format", "x\ny", "the format 'x\\x0ay' is unknown"},
       {"/sparsity_config/sparsity_structure", "unstructured", "not 'unstructured'"},
       {"/sparsity_config", 3, "sparsity_config: expected a JSON object"},
@@ -124,16 +128,16 @@ TEST(CompressionConfig, NamesWhatItCannotRead) {
 TEST(CompressionConfig, TheMostSpecificTargetClaimsAModule) {
   CompressionConfig config;
   const auto add = [&](const char* name, std::vector<std::string> targets) {
-    config.fp8_groups.push_back({name, ModuleTargets(std::move(targets)), Fp8Group::Scale::kChannel, true});
+    config.groups.push_back({name, ModuleTargets(std::move(targets)), {}});
   };
   add("by class", {"Linear"});
   add("by pattern", {"re:.*head"});
   add("by name", {"lm_head"});
   add("too late", {"lm_head", "re:.*head", "Linear"});
-  EXPECT_EQ(config.fp8_group("lm_head")->name, "by name");
-  EXPECT_EQ(config.fp8_group("other_head")->name, "by pattern");
-  EXPECT_EQ(config.fp8_group("model.layers.0.mlp.up_proj")->name, "by class");
-  EXPECT_EQ(config.fp8_group("model.embed_tokens", "Embedding"), nullptr);
+  EXPECT_EQ(config.group_of("lm_head")->name, "by name");
+  EXPECT_EQ(config.group_of("other_head")->name, "by pattern");
+  EXPECT_EQ(config.group_of("model.layers.0.mlp.up_proj")->name, "by class");
+  EXPECT_EQ(config.group_of("model.embed_tokens", "Embedding"), nullptr);
 }
 
 }  // namespace

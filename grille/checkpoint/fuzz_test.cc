@@ -30,8 +30,8 @@ std::string safetensors_file(const std::string& header, const std::string& data)
 void read_safetensors(const std::string& text) {
   const SafetensorsSource source(bytes_of(text), "f");
   CompressionConfig config;
-  config.two_four = TwoFourGroup{ModuleTargets({"Linear"}), {}, 0.5};
-  config.fp8_groups.push_back({"g", ModuleTargets({"Linear"}), Fp8Group::Scale::kChannel, true});
+  config.two_four = SparseGroup{ModuleTargets({"Linear"}), {}, 0.5};
+  config.groups.push_back({"g", ModuleTargets({"Linear"}), {}});
   for (const auto& [name, info] : source.tensors()) source.read_tensor(name);
   if (!linear_tensor_names(source, "m").empty()) read_linear(source, config, "m", 2, 8);
 }
@@ -112,10 +112,9 @@ TEST(FuzzGguf, AnyBytesGiveAnErrorOrTensors) {
 
 TEST(FuzzCompressionConfig, AnyTextGivesAnErrorOrAConfiguration) {
   CompressionConfig config;
-  config.fp8_groups.push_back(
-      {"group_0", ModuleTargets({"Linear", "re:.*mlp\\.(up|down)_proj$"}), Fp8Group::Scale::kChannel, true});
-  config.fp8_ignore = ModuleTargets({"lm_head", "re:.*[a-z0-9]{2,3}x"});
-  config.two_four = TwoFourGroup{ModuleTargets({"Linear"}), ModuleTargets({"lm_head"}), 0.5};
+  config.groups.push_back({"group_0", ModuleTargets({"Linear", "re:.*mlp\\.(up|down)_proj$"}), {}});
+  config.not_quantized = ModuleTargets({"lm_head", "re:.*[a-z0-9]{2,3}x"});
+  config.two_four = SparseGroup{ModuleTargets({"Linear"}), ModuleTargets({"lm_head"}), 0.5};
   Provenance provenance;
   provenance.steps.emplace_back().command = "prune";
   provenance.steps[0].layers = {{"a", 0.5, 0.1, 0.01}};
@@ -124,7 +123,7 @@ TEST(FuzzCompressionConfig, AnyTextGivesAnErrorOrAConfiguration) {
   fuzz({{whole.dump(), old.dump()}, json_words()}, [](const std::string& text) {
     const nlohmann::json parsed = parse_json(text, "config.json");
     const CompressionConfig read = parse_compression_config(parsed);
-    read.fp8_group("model.layers.0.mlp.up_proj");
+    read.group_of("model.layers.0.mlp.up_proj");
     read.is_two_four("model.layers.0.mlp.up_proj");
     parse_provenance(parsed);
   });

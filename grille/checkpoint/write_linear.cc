@@ -3,7 +3,7 @@
 
 #include "grille/base/error.h"
 #include "grille/checkpoint/compressed_tensors.h"
-#include "grille/checkpoint/quote_name.h"
+#include "grille/checkpoint/write_packed.h"
 #include "grille/tensors/views.h"
 
 namespace grille::checkpoint {
@@ -51,47 +51,64 @@ void write_two_four(SafetensorsWriter& writer, const std::string& module, const 
   writer.write(module + ".shape", std::as_bytes(std::span(shape)));
 }
 
-void write_dense(SafetensorsWriter& writer, const std::string& module, const Weight& weight) {
+// The values at their dense places, a few rows at a time: body(begin, values of the rows).
+template <typename Body>
+void for_dense_rows(const Weight& weight, Body&& body) {
   const std::int64_t row_bytes = weight.cols * static_cast<std::int64_t>(dtype_size(weight.dtype()));
   for_row_blocks(weight.rows, row_bytes, [&](std::int64_t begin, std::int64_t end) {
     Weight block = weight;
     block.rows = end - begin;
     block.values = weight.values.slice(0, begin, end);
     if (weight.mask.defined()) block.mask = weight.mask.slice(0, begin, end);
-    writer.write_rows(module + ".weight", begin, end, bytes_of(tensors::to_dense_values(block)));
+    body(begin, tensors::to_dense_values(block));
   });
+}
+
+void write_scales(SafetensorsWriter& writer, const std::string& module, const Weight& weight,
+                  Encoding encoding) {
+  if (!weight.quantized()) return;
+  writer.write(module + ".weight_scale", bytes_of(weight.scale));
+  if (weight.zero_point.defined()) {
+    const bool packed = encoding == Encoding::kPacked;
+    writer.write(module + ".weight_zero_point",
+                 bytes_of(packed ? packed_zero_points(weight.zero_point, weight.bits) : weight.zero_point));
+  }
+  if (weight.group_index.defined()) writer.write(module + ".weight_g_idx", bytes_of(weight.group_index));
+}
+
+void check_fits(const std::string& module, const Weight& weight, Encoding encoding) {
+  const bool two_four = weight.format == tensors::WeightFormat::kTwoFour;
+  check(encoding != Encoding::kTwoFour || two_four, ErrorCode::kInvalidArgument,
+        "write_linear: {} is dense and cannot be written as 2:4", module);
+  check(encoding != Encoding::kPacked || weight.dtype() == DType::kInt8, ErrorCode::kInvalidArgument,
+        "write_linear: {} is {}, not integers to be packed", module, dtype_name(weight.dtype()));
+  check(encoding != Encoding::kMarlin24 || (two_four && fits_marlin_24(form_of(weight, Encoding::kTwoFour))),
+        ErrorCode::kInvalidArgument, "write_linear: {} cannot be written as marlin-24", module);
 }
 
 }  // namespace
 
-std::vector<TensorSpec> linear_tensors(const std::string& module, const LinearForm& form) {
-  std::vector<TensorSpec> result;
-  if (form.two_four) {
-    result.push_back({module + ".compressed", form.dtype, {form.rows, form.cols / 2}});
-    result.push_back({module + ".bitmask", DType::kUInt8, {form.rows, (form.cols + 7) / 8}});
-    result.push_back({module + ".shape", DType::kInt64, {2, 1}});
-  } else {
-    result.push_back({module + ".weight", form.dtype, {form.rows, form.cols}});
+void write_linear(SafetensorsWriter& writer, const std::string& module, const Weight& weight,
+                  Encoding encoding) {
+  check_fits(module, weight, encoding);
+  switch (encoding) {
+    case Encoding::kMarlin24: return write_marlin_24(writer, module, weight);
+    case Encoding::kTwoFour: write_two_four(writer, module, weight); break;
+    case Encoding::kPlain:
+      for_dense_rows(weight, [&](std::int64_t begin, const at::Tensor& rows) {
+        writer.write_rows(module + ".weight", begin, begin + rows.size(0), bytes_of(rows));
+      });
+      break;
+    case Encoding::kPacked: {
+      for_dense_rows(weight, [&](std::int64_t begin, const at::Tensor& rows) {
+        write_packed_rows(writer, module, begin, rows, weight.bits);
+      });
+      const std::int64_t shape[2] = {weight.rows, weight.cols};
+      writer.write(module + ".weight_shape", std::as_bytes(std::span(shape)));
+      break;
+    }
   }
-  if (form.scale_dtype) result.push_back({module + ".weight_scale", *form.scale_dtype, {form.rows, 1}});
-  return result;
-}
-
-LinearForm form_of(const Weight& weight, bool two_four) {
-  LinearForm form{two_four, weight.rows, weight.cols, weight.dtype(), std::nullopt};
-  if (weight.quantized()) form.scale_dtype = tensors::dtype_of(weight.scale);
-  return form;
-}
-
-void write_linear(SafetensorsWriter& writer, const std::string& module, const Weight& weight, bool two_four) {
-  check(!two_four || weight.format == tensors::WeightFormat::kTwoFour, ErrorCode::kInvalidArgument,
-        "write_linear: {} is dense and cannot be written as 2:4", module);
-  if (two_four) {
-    write_two_four(writer, module, weight);
-  } else {
-    write_dense(writer, module, weight);
-  }
-  if (weight.quantized()) writer.write(module + ".weight_scale", bytes_of(weight.scale));
+  write_scales(writer, module, weight, encoding);
 }
 
 }  // namespace grille::checkpoint

@@ -34,9 +34,9 @@ struct Item {
 
 class Assembly {
  public:
-  Assembly(const Options& options, const Workspace& workspace, std::int64_t blocks)
-      : dense_(options.format == OutputFormat::kDense), workspace_(workspace) {
-    for (std::int64_t part = kFrame; part < blocks; ++part) list_part(part);
+  Assembly(const models::ModelFiles& files, const Options& options, const Workspace& workspace)
+      : files_(files), options_(options), workspace_(workspace) {
+    for (std::int64_t part = kFrame; part < files.config.num_layers; ++part) list_part(part);
   }
 
   const ModuleForms& forms() const { return forms_; }
@@ -76,7 +76,7 @@ class Assembly {
     std::set<std::string> of_linears;
     for (auto [module, form] : file.forms()) {
       for (const TensorSpec& spec : checkpoint::linear_tensors(module, form)) of_linears.insert(spec.name);
-      if (dense_) form.two_four = false;
+      form = final_form(files_, options_, module, form);
       add({part, module, true, checkpoint::linear_tensors(module, form), 0});
       forms_.emplace(module, form);
     }
@@ -109,7 +109,7 @@ class Assembly {
       open_part = item->part;
       if (item->linear) {
         checkpoint::write_linear(writer, item->name, part->weight(item->name),
-                                 forms_.at(item->name).two_four);
+                                 forms_.at(item->name).encoding);
       } else {
         std::vector<std::byte> bytes(static_cast<std::size_t>(item->bytes));
         part->source().read(item->name, bytes);
@@ -120,7 +120,8 @@ class Assembly {
     return writer.file_bytes();
   }
 
-  bool dense_;
+  const models::ModelFiles& files_;
+  const Options& options_;
   const Workspace& workspace_;
   std::vector<Item> items_;
   ModuleForms forms_;  // in the final file
@@ -130,7 +131,7 @@ class Assembly {
 
 std::int64_t assemble(const models::ModelFiles& files, const Options& options, const Report& report,
                       const Workspace& workspace) {
-  Assembly assembly(options, workspace, files.config.num_layers);
+  Assembly assembly(files, options, workspace);
   const std::int64_t file_bytes = assembly.write();
   workspace.write_file("config.json", output_config(files, options, report, assembly.forms()).dump(2) + "\n");
   for (const auto& [name, contents] : models::side_files(files)) workspace.write_file(name, contents);

@@ -9,6 +9,7 @@
 #include "grille/prune/scores.h"
 #include "grille/prune/sparsegpt.h"
 #include "grille/quantize/fp8.h"
+#include "grille/quantize/integer.h"
 #include "grille/tensors/finite.h"
 #include "grille/tensors/views.h"
 
@@ -44,6 +45,36 @@ double share_of_zeros(const tensors::Weight& weight) {
   return 1.0 - kept / (static_cast<double>(weight.rows) * static_cast<double>(weight.cols));
 }
 
+// Whether `weight` is what quantized() would make.
+bool is_quantized_so(const tensors::Weight& weight, Quantization quantize, const Options& options) {
+  const bool integers = weight.values.scalar_type() == at::kChar;
+  if (!weight.quantized() || weight.zero_point.defined() || weight.group_index.defined()) return false;
+  switch (quantize) {
+    case Quantization::kNone: return false;
+    case Quantization::kFp8Dynamic: return !integers && weight.scaled_by_row();
+    case Quantization::kInt8Dynamic: return integers && weight.bits == 8 && weight.scaled_by_row();
+    case Quantization::kInt4: {
+      const bool group = weight.scaled_by_row()
+                             ? options.group_size == 0
+                             : weight.block_rows == 1 && weight.block_cols == options.group_size;
+      return integers && weight.bits == 4 && group;
+    }
+  }
+  return false;
+}
+
+tensors::Weight quantized(const tensors::Weight& weight, const Options& options, Quantization quantize,
+                          at::ScalarType scale_dtype, const std::string& name, std::int64_t* saturated) {
+  if (quantize == Quantization::kNone) return weight;
+  if (quantize != Quantization::kFp8Dynamic) {
+    const bool int4 = quantize == Quantization::kInt4;
+    return quantize::quantize_integer(weight, int4 ? 4 : 8, int4 ? options.group_size : 0, scale_dtype, name);
+  }
+  quantize::Fp8Result result = quantize::quantize_fp8(weight, scale_dtype, name);
+  if (saturated != nullptr) *saturated = result.saturated;
+  return std::move(result.weight);
+}
+
 struct Pruned {
   at::Tensor weight;  // float32
   std::optional<double> damping;
@@ -73,7 +104,7 @@ class BlockWork {
   void load_layer() {
     models::LoadOptions load;
     load.compute_dtype = options_.compute_dtype;
-    load.activations = nn::Activations::kFull;
+    load.round_activations = false;
     layer_ = models::load_layer(files_, index_, load);
   }
   models::DecoderLayer& layer() { return layer_; }
@@ -101,8 +132,8 @@ class BlockWork {
     const std::string name = models::module_name(index_, slot);
     LayerReport report{name, 0.0, std::nullopt, std::nullopt, 0, 0.0};
     const tensors::Weight weight = models::load_weight(files_, index_, slot);
-    const bool fp8 = options_.quantize == Quantization::kFp8Dynamic;
-    tensors::Weight stored = stored_weight(weight, files_, options_, fp8, name, &report.saturated);
+    tensors::Weight stored =
+        stored_weight(weight, files_, options_, options_.quantize, name, &report.saturated);
     store(slot, std::move(stored), std::move(report));
   }
 
@@ -126,11 +157,7 @@ class BlockWork {
     tensors::Weight weight = options_.prune->pattern.is_two_four()
                                  ? tensors::two_four_from_dense(values, name)
                                  : tensors::dense_weight(values);
-    if (options_.quantize == Quantization::kFp8Dynamic) {
-      quantize::Fp8Result quantized = quantize::quantize_fp8(weight, values.scalar_type(), name);
-      weight = std::move(quantized.weight);
-      report.saturated = quantized.saturated;
-    }
+    weight = quantized(weight, options_, options_.quantize, values.scalar_type(), name, &report.saturated);
     report.seconds = seconds_since(begin);
     store(slot, std::move(weight), std::move(report));
   }
@@ -170,22 +197,22 @@ void prune_block(BlockWork& work, const PruneOptions& options, const std::vector
 }  // namespace
 
 tensors::Weight stored_weight(const tensors::Weight& weight, const models::ModelFiles& files,
-                              const Options& options, bool fp8, const std::string& name,
+                              const Options& options, Quantization quantize, const std::string& name,
                               std::int64_t* saturated) {
-  if (weight.quantized() && (fp8 || !options.dtype)) return weight;  // it is FP8 already
+  const bool stays = quantize == Quantization::kNone ? !options.dtype.has_value()
+                                                     : is_quantized_so(weight, quantize, options);
+  if (weight.quantized() && stays) return weight;
   tensors::Weight result = weight;
   const at::ScalarType dtype = stored_dtype(weight, files, options);
   if (weight.quantized()) {
-    const at::Tensor values = stored_values(tensors::to_dense_float(weight), dtype, name);
+    const at::Tensor values =
+        stored_values(tensors::to_dense_values(tensors::dequantized(weight)), dtype, name);
     result = weight.format == tensors::WeightFormat::kTwoFour ? tensors::two_four_from_dense(values, name)
                                                               : tensors::dense_weight(values);
   } else if (weight.values.scalar_type() != dtype) {
     result.values = stored_values(weight.values, dtype, name);
   }
-  if (!fp8) return result;
-  quantize::Fp8Result quantized = quantize::quantize_fp8(result, dtype, name);
-  if (saturated != nullptr) *saturated = quantized.saturated;
-  return std::move(quantized.weight);
+  return quantized(result, options, quantize, dtype, name, saturated);
 }
 
 BlockResult process_block(const models::ModelFiles& files, const Options& options, std::int64_t index,

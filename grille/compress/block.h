@@ -20,9 +20,10 @@ struct BlockResult {
 BlockResult process_block(const models::ModelFiles& files, const Options& options, std::int64_t index,
                           CalibrationRun* calibration);
 
-// A weight that is not pruned: quantized, or cast to Options::dtype. `fp8`: whether it is to be quantized.
+// A weight that is not pruned: quantized, or cast to Options::dtype. One that is quantized already stays as
+// it is unless `quantize` or Options::dtype asks for something else.
 tensors::Weight stored_weight(const tensors::Weight& weight, const models::ModelFiles& files,
-                              const Options& options, bool fp8, const std::string& name,
+                              const Options& options, Quantization quantize, const std::string& name,
                               std::int64_t* saturated = nullptr);
 
 }  // namespace grille::compress

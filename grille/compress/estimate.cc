@@ -99,11 +99,15 @@ double block_seconds(const models::DecoderConfig& config, const PruneOptions& pr
 
 // Bytes of a linear layer's weight in the output, a weight.
 double bytes_per_weight(const Options& options, DType stored) {
-  const bool fp8 = options.quantize == Quantization::kFp8Dynamic;
-  const double value = fp8 ? 1.0 : static_cast<double>(dtype_size(stored));
-  const bool packed =
-      options.prune && options.prune->pattern.is_two_four() && options.format == OutputFormat::kCompressed;
-  return packed ? value / 2.0 + 1.0 / 8.0 : value;
+  const double scale = static_cast<double>(dtype_size(stored));
+  const bool two_four = options.prune && options.prune->pattern.is_two_four();
+  if (options.quantize == Quantization::kInt4) {
+    const bool marlin = two_four && options.format == OutputFormat::kMarlin24;
+    const double scales = options.group_size == 0 ? 0.0 : scale / static_cast<double>(options.group_size);
+    return (marlin ? 3.0 : 4.0) / 8.0 + scales;
+  }
+  const double value = options.quantize == Quantization::kNone ? scale : 1.0;
+  return two_four && options.format == OutputFormat::kCompressed ? value / 2.0 + 1.0 / 8.0 : value;
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include <fmt/format.h>
+
 #include <ATen/ops/adaptive_avg_pool2d.h>
 
 #include "grille/base/interrupt.h"
@@ -31,26 +33,38 @@ std::int64_t count_violations(const at::Tensor& nonzero, const prune::Pattern& p
   return kept.gt(pattern.keep).sum().item<std::int64_t>();
 }
 
-std::string format_name(const checkpoint::LinearForm& form) {
-  if (form.two_four) return form.scale_dtype ? "sparse-24-bitmask+float-quantized" : "sparse-24-bitmask";
-  return form.scale_dtype ? "float-quantized" : "dense";
+std::string format_of(const checkpoint::TensorSource& source, const std::string& name,
+                      const checkpoint::LinearForm& form) {
+  std::string format;
+  if (form.encoding == checkpoint::Encoding::kTwoFour) format = "sparse-24-bitmask";
+  if (source.has(name + ".row_offsets")) format = "sparse-bitmask";
+  if (!form.scale_dtype) return format.empty() ? "dense" : format;
+  const std::string_view numbers = checkpoint::format_name(checkpoint::scheme_of(form).format);
+  return format.empty() ? std::string(numbers) : fmt::format("{}+{}", format, numbers);
+}
+
+// Which weights are not 0. An integer with a zero point is 0 where it equals that.
+at::Tensor nonzeros(const tensors::Weight& weight) {
+  if (weight.zero_point.defined()) return tensors::to_dense_float(weight).ne(0);
+  const at::Tensor values = tensors::to_dense_values(weight);
+  return values.scalar_type() == at::kFloat8_e4m3fn ? values.to(at::kFloat).ne(0) : values.ne(0);
 }
 
 LayerInspection inspect_layer(const models::ModelFiles& files, const std::string& name,
                               const checkpoint::LinearForm& form, const prune::Pattern* pattern) {
-  const tensors::Weight weight =
-      checkpoint::read_linear(*files.tensors, files.compression, name, form.rows, form.cols,
-                              name == "model.embed_tokens" ? "Embedding" : "Linear");
-  const at::Tensor nonzero = tensors::to_dense_values(weight).to(at::kFloat).ne(0);
-  LayerInspection layer{name,
-                        form.rows,
-                        form.cols,
-                        format_name(form),
-                        std::string(dtype_name(form.dtype)),
-                        weight.stored_bytes(),
-                        0.0,
-                        0,
-                        {}};
+  const tensors::Weight weight = tensors::compacted(
+      checkpoint::read_linear(*files.tensors, files.compression, name, form.rows, form.cols, class_of(name)));
+  const at::Tensor nonzero = nonzeros(weight);
+  LayerInspection layer;
+  layer.name = name;
+  layer.rows = form.rows;
+  layer.cols = form.cols;
+  layer.format = format_of(*files.tensors, name, form);
+  layer.dtype =
+      form.dtype == DType::kInt8 ? fmt::format("int{}", form.bits) : std::string(dtype_name(form.dtype));
+  for (const std::string& tensor : checkpoint::linear_tensor_names(*files.tensors, name))
+    layer.stored_bytes += files.tensors->info(tensor).bytes;
+  layer.two_four = weight.format == tensors::WeightFormat::kTwoFour;
   layer.sparsity = 1.0 - nonzero.sum().item<double>() / static_cast<double>(nonzero.numel());
   if (pattern != nullptr) layer.violations = count_violations(nonzero, *pattern);
   const at::Tensor density =
@@ -72,8 +86,9 @@ Inspection inspect(const models::ModelFiles& files, Progress& progress) {
           : files.config.family;
   inspection.file_bytes = files.tensors->file_bytes();
   inspection.provenance = checkpoint::parse_provenance(files.hf_config, files.path.string());
+  const prune::Pattern two_four = prune::parse_pattern("2:4", std::nullopt);
   const auto patterns = recorded_patterns(inspection.provenance);
-  const ModuleForms forms = forms_in(*files.tensors);
+  const ModuleForms forms = forms_in(*files.tensors, files.compression);
   for (const auto& [name, info] : files.tensors->tensors()) {
     if (info.shape.size() == 1 && !name.ends_with("scale")) inspection.parameters += info.shape[0];
   }
@@ -82,9 +97,13 @@ Inspection inspect(const models::ModelFiles& files, Progress& progress) {
   for (const auto& [name, form] : forms) {
     throw_if_interrupted();
     inspection.parameters += form.rows * form.cols;
-    const auto pattern = patterns.find(name);
-    inspection.layers.push_back(
-        inspect_layer(files, name, form, pattern == patterns.end() ? nullptr : &pattern->second));
+    const auto recorded = patterns.find(name);
+    const std::optional<checkpoint::SparseGroup>& stated = files.compression.stated_two_four;
+    const bool is_stated = stated && stated->matches(name, class_of(name));
+    const prune::Pattern* pattern = recorded != patterns.end() ? &recorded->second
+                                    : is_stated                ? &two_four
+                                                               : nullptr;
+    inspection.layers.push_back(inspect_layer(files, name, form, pattern));
     progress.update(++done);
   }
   progress.finish();

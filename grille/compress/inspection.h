@@ -16,11 +16,13 @@ struct LayerInspection {
   std::string name;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  std::string format;  // "dense", "float-quantized", "sparse-24-bitmask", or the last two joined by "+"
+  std::string format;  // compressed-tensors' names: "dense", "int-quantized",
+                       // "sparse-24-bitmask+float-quantized", ...
   std::string dtype;   // of the stored values
   std::int64_t stored_bytes = 0;
   double sparsity = 0.0;        // share of zeros
   std::int64_t violations = 0;  // groups that keep more than the layer's own N:M pattern allows
+  bool two_four = false;        // every group of four columns has at most two non-zeros
   std::vector<float> density;   // share of non-zeros in kDensitySide x kDensitySide parts, row by row
 };
 
@@ -34,8 +36,8 @@ struct Inspection {
   std::optional<checkpoint::Provenance> provenance;
 };
 
-// Reads every weight once, one at a time. A pattern is known for 2:4 layers by their format, and for others
-// from the provenance of a checkpoint that `grille prune` wrote.
+// Reads every weight once, one at a time. A layer's pattern is known from the
+// provenance of a checkpoint that `grille prune` wrote, or from what an older one says (sparsity_structure).
 Inspection inspect(const models::ModelFiles& files, Progress& progress);
 
 // A page that needs nothing but itself: the table, sizes, provenance and a picture of every layer's zeros.

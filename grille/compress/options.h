@@ -16,14 +16,22 @@
 namespace grille::compress {
 
 enum class Method { kMagnitude, kWanda, kSparseGpt };
-enum class Quantization { kNone, kFp8Dynamic };
+enum class Quantization {
+  kNone,
+  kFp8Dynamic,   // float8 weights with a scale a row; inputs are rounded too, with a scale a token
+  kInt8Dynamic,  // the same with integers of 8 bits
+  kInt4,         // integers of 4 bits with a scale for Options::group_size columns; inputs as they are
+};
 enum class EmbeddingQuantization { kNone, kFp8 };
 enum class OutputFormat {
   kCompressed,  // 2:4 layers as values and bitmask
   kDense,       // every weight with its zeros, as other programs read it
+  kMarlin24,    // 2:4 layers of 4-bit integers as marlin-24
 };
 
-std::string method_name(Method method);  // "magnitude", "wanda", "sparsegpt"
+std::string quantization_name(Quantization quantization);  // "none", "fp8-dynamic", ...
+std::string output_format_name(OutputFormat format);       // "compressed", "dense", "marlin-24"
+std::string method_name(Method method);                    // "magnitude", "wanda", "sparsegpt"
 bool method_needs_calibration(Method method);
 
 struct PruneOptions {
@@ -40,6 +48,7 @@ struct PruneOptions {
 struct Options {
   std::optional<PruneOptions> prune;
   Quantization quantize = Quantization::kNone;
+  std::int64_t group_size = 128;  // of kInt4; 0: a scale a row
   EmbeddingQuantization quantize_embeddings = EmbeddingQuantization::kNone;
   OutputFormat format = OutputFormat::kCompressed;
   std::optional<DType> dtype;          // of stored unquantized tensors; empty: the source's

@@ -1,6 +1,9 @@
 #include "grille/compress/output_config.h"
 
+#include <algorithm>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "grille/base/error.h"
 #include "grille/checkpoint/provenance.h"
@@ -15,8 +18,47 @@ using nlohmann::json;
 constexpr const char* kEmbedding = "model.embed_tokens";
 constexpr const char* kHead = "lm_head";
 
+using checkpoint::Encoding;
+using checkpoint::QuantizationScheme;
+using Inputs = checkpoint::QuantizationScheme::Inputs;
+
 // The embedding is looked up, and the head's inputs decide over tokens: neither has its inputs rounded.
 bool has_full_inputs(const std::string& module) { return module == kEmbedding || module == kHead; }
+
+// What a quantized weight multiplies: what the run asks for, else what the source says.
+Inputs inputs_of(const models::ModelFiles& files, const Options& options, const std::string& module) {
+  if (has_full_inputs(module)) return Inputs::kFull;
+  switch (options.quantize) {
+    case Quantization::kFp8Dynamic: return Inputs::kFp8;
+    case Quantization::kInt8Dynamic: return Inputs::kInt8;
+    case Quantization::kInt4: return Inputs::kFull;
+    case Quantization::kNone: break;
+  }
+  const checkpoint::QuantizedGroup* group = files.compression.group_of(module);
+  return group == nullptr ? Inputs::kFull : group->scheme.inputs;
+}
+
+// The scheme of most linear layers is claimed by their class, modules of others by their names.
+void add_groups(const std::map<QuantizationScheme, std::vector<std::string>>& schemes,
+                checkpoint::CompressionConfig& config) {
+  const auto layers = [](const std::vector<std::string>& modules) {
+    return std::count_if(modules.begin(), modules.end(), [](const auto& m) { return !has_full_inputs(m); });
+  };
+  const auto main = std::max_element(schemes.begin(), schemes.end(), [&](const auto& a, const auto& b) {
+    return layers(a.second) < layers(b.second);
+  });
+  int number = 1;
+  for (auto it = schemes.begin(); it != schemes.end(); ++it) {
+    std::vector<std::string> targets = it->second;
+    const bool by_class = it == main && layers(targets) > 0;
+    if (by_class) {
+      std::erase_if(targets, [](const std::string& module) { return module != kEmbedding; });
+      targets.insert(targets.begin(), "Linear");
+    }
+    config.groups.push_back({by_class ? "group_0" : fmt::format("group_{}", number++),
+                             ModuleTargets(std::move(targets)), it->first});
+  }
+}
 
 std::string command_name(const Options& options) {
   if (options.prune) return "prune";
@@ -27,41 +69,53 @@ std::string command_name(const Options& options) {
 
 }  // namespace
 
-ModuleForms forms_in(const checkpoint::TensorSource& source) {
+std::string class_of(const std::string& module) { return module == kEmbedding ? "Embedding" : "Linear"; }
+
+ModuleForms forms_in(const checkpoint::TensorSource& source, const checkpoint::CompressionConfig& config) {
   ModuleForms forms;
-  for (const auto& [name, info] : source.tensors()) {
-    const std::size_t dot = name.rfind('.');
-    if (dot == std::string::npos || info.shape.size() != 2) continue;
-    const std::string suffix = name.substr(dot);
-    const bool two_four = suffix == ".compressed";
-    if (!two_four && suffix != ".weight") continue;
-    const std::string module = name.substr(0, dot);
-    LinearForm form{two_four, info.shape[0], two_four ? info.shape[1] * 2 : info.shape[1], info.dtype,
-                    std::nullopt};
-    if (source.has(module + ".weight_scale")) form.scale_dtype = source.info(module + ".weight_scale").dtype;
-    forms.emplace(module, form);
+  for (const auto& [module, shape] : checkpoint::modules_in(source)) {
+    forms.emplace(module,
+                  checkpoint::stored_form(source, config, module, shape[0], shape[1], class_of(module)));
   }
   return forms;
 }
 
+LinearForm final_form(const models::ModelFiles& files, const Options& options, const std::string& module,
+                      LinearForm form) {
+  if (form.scale_dtype) form.inputs = inputs_of(files, options, module);
+  const bool weight_only_integers = form.dtype == DType::kInt8 && form.inputs != Inputs::kInt8;
+  if (!weight_only_integers) {
+    if (options.format == OutputFormat::kDense) form.encoding = Encoding::kPlain;
+    return form;
+  }
+  const bool marlin = options.format == OutputFormat::kMarlin24 && form.two_four();
+  check(!marlin || checkpoint::fits_marlin_24(form), ErrorCode::kInvalidArgument,
+        "--format marlin-24: {} is [{}, {}] with {}; marlin-24 holds multiples of 64 rows and 32 columns, "
+        "with a "
+        "scale for each row or for 128 columns",
+        module, form.rows, form.cols,
+        form.blocks ? fmt::format("a scale for {} columns", form.block_cols) : "a scale for each row");
+  form.encoding = marlin ? Encoding::kMarlin24 : Encoding::kPacked;
+  if (marlin) form.scale_dtype = DType::kFloat16;
+  return form;
+}
+
 checkpoint::CompressionConfig compression_for(const ModuleForms& forms) {
-  std::vector<std::string> weight_only;    // FP8, inputs as they are
+  std::map<QuantizationScheme, std::vector<std::string>> schemes;
   std::vector<std::string> not_quantized;  // linear layers
   std::vector<std::string> not_two_four;
-  bool quantized = false;
   bool two_four = false;
   double zeros = 0.0;
   double weights = 0.0;
   for (const auto& [module, form] : forms) {
-    const bool fp8 = form.scale_dtype.has_value();
-    if (fp8 && has_full_inputs(module)) weight_only.push_back(module);
-    if (fp8 && !has_full_inputs(module)) quantized = true;
-    if (!fp8 && module != kEmbedding) not_quantized.push_back(module);
-    if (form.two_four) two_four = true;
-    if (!form.two_four && module != kEmbedding) not_two_four.push_back(module);
+    const bool bitmask = form.encoding == Encoding::kTwoFour;
+    if (form.scale_dtype) schemes[checkpoint::scheme_of(form)].push_back(module);
+    if (!form.scale_dtype && module != kEmbedding) not_quantized.push_back(module);
+    two_four = two_four || bitmask;
+    if (!bitmask && module != kEmbedding) not_two_four.push_back(module);
     const double size = static_cast<double>(form.rows) * static_cast<double>(form.cols);
     if (module != kEmbedding && module != kHead) weights += size;
-    if (form.two_four) zeros += size / 2;
+    if (bitmask) zeros += size / 2;
   }
   // A tied head has no tensors of its own, but is a linear layer to the programs that read the config.
   if (!forms.contains(kHead)) {
@@ -69,23 +123,17 @@ checkpoint::CompressionConfig compression_for(const ModuleForms& forms) {
     not_two_four.push_back(kHead);
   }
   checkpoint::CompressionConfig config;
-  if (!weight_only.empty()) {
-    config.fp8_groups.push_back(
-        {"group_1", ModuleTargets(weight_only), checkpoint::Fp8Group::Scale::kChannel, false});
-  }
-  if (quantized) {
-    config.fp8_groups.push_back(
-        {"group_0", ModuleTargets({"Linear"}), checkpoint::Fp8Group::Scale::kChannel, true});
-  }
-  if (!config.fp8_groups.empty()) config.fp8_ignore = ModuleTargets(not_quantized);
+  add_groups(schemes, config);
+  if (!config.groups.empty()) config.not_quantized = ModuleTargets(not_quantized);
   if (two_four) config.two_four = {ModuleTargets({"Linear"}), ModuleTargets(not_two_four), zeros / weights};
   return config;
 }
 
 json describe(const Options& options) {
   json object = {
-      {"quantize", options.quantize == Quantization::kFp8Dynamic ? "fp8-dynamic" : "none"},
+      {"quantize", quantization_name(options.quantize)},
       {"quantize_embeddings", options.quantize_embeddings == EmbeddingQuantization::kFp8 ? "fp8" : "none"}};
+  if (options.quantize == Quantization::kInt4) object["group_size"] = options.group_size;
   if (options.prune) {
     const PruneOptions& prune = *options.prune;
     object.update({{"pattern", prune.pattern.name()},

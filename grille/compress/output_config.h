@@ -15,11 +15,18 @@ namespace grille::compress {
 // The forms of all modules that have a weight, by name ("model.embed_tokens", "lm_head", ...).
 using ModuleForms = std::map<std::string, checkpoint::LinearForm>;
 
-// What `source` holds: every module with a stored weight.
-ModuleForms forms_in(const checkpoint::TensorSource& source);
+// The class of a module as configs name it: "Embedding" or "Linear".
+std::string class_of(const std::string& module);
 
-// The compression config that makes a reader expect just these forms. FP8 linear layers round their inputs
-// too, the embedding and the head do not.
+// What `source` holds: every module with a stored weight.
+ModuleForms forms_in(const checkpoint::TensorSource& source, const checkpoint::CompressionConfig& config);
+
+// The form in the final checkpoint of a weight that has `form` in a part; its inputs are set. Throws
+// Error{kInvalidArgument} for 2:4 integers that OutputFormat::kMarlin24 has no room for.
+checkpoint::LinearForm final_form(const models::ModelFiles& files, const Options& options,
+                                  const std::string& module, checkpoint::LinearForm form);
+
+// The compression config that makes a reader expect just these forms.
 checkpoint::CompressionConfig compression_for(const ModuleForms& forms);
 
 // The options as they are recorded in the checkpoint.

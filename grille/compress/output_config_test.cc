@@ -13,9 +13,18 @@ using checkpoint::LinearForm;
 constexpr const char* kQuery = "model.layers.0.self_attn.q_proj";
 constexpr const char* kUp = "model.layers.0.mlp.up_proj";
 
-LinearForm form(bool two_four, bool fp8) {
-  return {two_four, 8, 16, fp8 ? DType::kFloat8E4M3 : DType::kBFloat16,
-          fp8 ? std::optional<DType>(DType::kBFloat16) : std::nullopt};
+using checkpoint::Encoding;
+using Inputs = checkpoint::QuantizationScheme::Inputs;
+
+LinearForm form(bool two_four, bool fp8, Inputs inputs = Inputs::kFp8) {
+  LinearForm result;
+  result.encoding = two_four ? Encoding::kTwoFour : Encoding::kPlain;
+  result.rows = 8;
+  result.cols = 16;
+  result.dtype = fp8 ? DType::kFloat8E4M3 : DType::kBFloat16;
+  if (fp8) result.scale_dtype = DType::kBFloat16;
+  result.inputs = inputs;
+  return result;
 }
 
 TEST(CompressionFor, NothingCompressedIsAnEmptyConfig) {
@@ -29,10 +38,10 @@ TEST(CompressionFor, AReaderExpectsJustTheFormsThatAreThere) {
   for (const bool embedding_fp8 : {false, true}) {
     for (const bool tied : {false, true}) {
       for (int bits = 0; bits < 16; ++bits) {
-        ModuleForms forms = {{"model.embed_tokens", form(false, embedding_fp8)},
+        ModuleForms forms = {{"model.embed_tokens", form(false, embedding_fp8, Inputs::kFull)},
                              {kQuery, form((bits & 1) != 0, (bits & 2) != 0)},
                              {kUp, form((bits & 4) != 0, (bits & 8) != 0)}};
-        if (!tied) forms["lm_head"] = form(false, embedding_fp8);
+        if (!tied) forms["lm_head"] = form(false, embedding_fp8, Inputs::kFull);
         const checkpoint::CompressionConfig written = compression_for(forms);
         checkpoint::CompressionConfig read;
         if (!written.empty())
@@ -40,12 +49,12 @@ TEST(CompressionFor, AReaderExpectsJustTheFormsThatAreThere) {
               checkpoint::parse_compression_config({{"quantization_config", checkpoint::to_json(written)}});
         for (const auto& [module, expected] : forms) {
           const std::string class_name = module == "model.embed_tokens" ? "Embedding" : "Linear";
-          const checkpoint::Fp8Group* fp8 = read.fp8_group(module, class_name);
+          const checkpoint::QuantizedGroup* fp8 = read.group_of(module, class_name);
           EXPECT_EQ(fp8 != nullptr, expected.scale_dtype.has_value()) << module << " " << bits;
-          EXPECT_EQ(read.is_two_four(module, class_name), expected.two_four) << module << " " << bits;
+          EXPECT_EQ(read.is_two_four(module, class_name), expected.two_four()) << module << " " << bits;
           if (fp8 == nullptr) continue;
           // The embedding and the head take their inputs as they are.
-          EXPECT_EQ(fp8->dynamic_activations, module == kQuery || module == kUp) << module;
+          EXPECT_EQ(fp8->scheme.inputs, expected.inputs) << module;
         }
         EXPECT_FALSE(read.is_two_four("lm_head")) << bits;
       }
@@ -53,10 +62,31 @@ TEST(CompressionFor, AReaderExpectsJustTheFormsThatAreThere) {
   }
 }
 
+// A mixed model: each scheme is a group of its own, and the most frequent one claims the class.
+TEST(CompressionFor, SeveralSchemesAreSeveralGroups) {
+  LinearForm int4;
+  int4.encoding = Encoding::kPacked;
+  int4.rows = 8;
+  int4.cols = 16;
+  int4.dtype = DType::kInt8;
+  int4.scale_dtype = DType::kBFloat16;
+  int4.bits = 4;
+  int4.blocks = true;
+  int4.block_cols = 8;
+  const std::string down = "model.layers.0.mlp.down_proj";
+  const auto config = compression_for({{kQuery, int4}, {kUp, form(false, true)}, {down, int4}});
+  const auto read = checkpoint::parse_compression_config({{"quantization_config", checkpoint::to_json(config)}});
+  EXPECT_EQ(checkpoint::to_json(config)["format"], "mixed-precision");
+  EXPECT_EQ(read.group_of(kQuery)->scheme, checkpoint::scheme_of(int4));
+  EXPECT_EQ(read.group_of(down)->name, "group_0");
+  EXPECT_EQ(read.group_of(kUp)->scheme, checkpoint::scheme_of(form(false, true)));
+  EXPECT_EQ(read.group_of("lm_head"), nullptr);
+}
+
 TEST(CompressionFor, GlobalSparsityIsTheShareOfZerosInLinearLayers) {
-  ModuleForms forms = {{"model.embed_tokens", {false, 100, 16, DType::kBFloat16, {}}},
-                       {kQuery, {true, 8, 16, DType::kBFloat16, {}}},
-                       {kUp, {false, 24, 16, DType::kBFloat16, {}}}};
+  ModuleForms forms = {{"model.embed_tokens", {Encoding::kPlain, 100, 16, DType::kBFloat16, {}}},
+                       {kQuery, {Encoding::kTwoFour, 8, 16, DType::kBFloat16, {}}},
+                       {kUp, {Encoding::kPlain, 24, 16, DType::kBFloat16, {}}}};
   EXPECT_EQ(compression_for(forms).two_four->global_sparsity, 0.125);  // half of a quarter
 }
 

@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kReportsKey = "layers";
+constexpr const char* kCompressionKey = "quantization_config";
 
 json to_json(const LayerReport& report) {
   json object = {{"name", report.name}, {"sparsity", report.sparsity}, {"seconds", report.seconds}};
@@ -22,7 +23,10 @@ json to_json(const LayerReport& report) {
   return object;
 }
 
-bool is_two_four(const tensors::Weight& weight) { return weight.format == tensors::WeightFormat::kTwoFour; }
+checkpoint::Encoding part_encoding(const tensors::Weight& weight) {
+  const bool two_four = weight.format == tensors::WeightFormat::kTwoFour;
+  return two_four ? checkpoint::Encoding::kTwoFour : checkpoint::Encoding::kPlain;
+}
 
 std::optional<double> optional_number(const json& object, const char* key) {
   return object.contains(key) ? std::optional<double>(object.at(key).get<double>()) : std::nullopt;
@@ -39,18 +43,23 @@ LayerReport from_json(const json& object) {
 void write_part(const std::filesystem::path& path, const std::map<std::string, tensors::Weight>& weights,
                 const std::map<std::string, at::Tensor>& tensors, const std::vector<LayerReport>& reports) {
   std::vector<checkpoint::TensorSpec> specs;
+  ModuleForms forms;
   for (const auto& [module, weight] : weights) {
-    const auto more = checkpoint::linear_tensors(module, checkpoint::form_of(weight, is_two_four(weight)));
+    const checkpoint::LinearForm form = checkpoint::form_of(weight, part_encoding(weight));
+    const auto more = checkpoint::linear_tensors(module, form);
     specs.insert(specs.end(), more.begin(), more.end());
+    forms.emplace(module, form);
   }
   for (const auto& [name, tensor] : tensors) {
     specs.push_back({name, tensors::dtype_of(tensor), tensor.sizes().vec()});
   }
   json layers = json::array();
   for (const LayerReport& report : reports) layers.push_back(to_json(report));
-  checkpoint::SafetensorsWriter writer(path, specs, {{kReportsKey, layers.dump()}});
+  const std::string compression = checkpoint::to_json(compression_for(forms)).dump();
+  checkpoint::SafetensorsWriter writer(path, specs,
+                                       {{kReportsKey, layers.dump()}, {kCompressionKey, compression}});
   for (const auto& [module, weight] : weights) {
-    checkpoint::write_linear(writer, module, weight, is_two_four(weight));
+    checkpoint::write_linear(writer, module, weight, part_encoding(weight));
   }
   for (const auto& [name, tensor] : tensors) {
     const at::Tensor whole = tensor.contiguous();
@@ -59,13 +68,20 @@ void write_part(const std::filesystem::path& path, const std::map<std::string, t
   writer.finish();
 }
 
-PartFile::PartFile(const std::filesystem::path& path)
-    : path_(path), source_(path), forms_(forms_in(source_)), compression_(compression_for(forms_)) {}
+PartFile::PartFile(const std::filesystem::path& path) : path_(path), source_(path) {
+  const auto stated = source_.metadata().find(kCompressionKey);
+  check(stated != source_.metadata().end(), ErrorCode::kCorruptData,
+        "{}: is not a finished block of an earlier run; start anew with --overwrite", path_.string());
+  const json config = {{kCompressionKey, json::parse(stated->second, nullptr, false)}};
+  compression_ = checkpoint::parse_compression_config(config, path_.string());
+  forms_ = forms_in(source_, compression_);
+}
 
 tensors::Weight PartFile::weight(const std::string& module) const {
   const auto form = forms_.find(module);
   check(form != forms_.end(), ErrorCode::kNotFound, "{}: is not in this part", source_.locate(module));
-  return checkpoint::read_linear(source_, compression_, module, form->second.rows, form->second.cols);
+  return checkpoint::read_linear(source_, compression_, module, form->second.rows, form->second.cols,
+                                 class_of(module));
 }
 
 std::vector<LayerReport> PartFile::reports() const {

@@ -65,7 +65,7 @@ std::string fingerprint(const models::ModelFiles& files, const Options& options,
       {"method", options.prune ? method_name(options.prune->method) : ""},
       {"calibration", windows_sha256(calibration)},
       {"version", GRILLE_VERSION},
-      {"format", options.format == OutputFormat::kDense ? "dense" : "compressed"},
+      {"format", output_format_name(options.format)},
       {"compute_dtype", std::string(dtype_name(options.compute_dtype.value_or(files.config.dtype)))},
       {"threads", num_threads()}};
   if (options.dtype) object["dtype"] = std::string(dtype_name(*options.dtype));
@@ -77,7 +77,7 @@ models::DecoderLayer finished_layer(const models::ModelFiles& files, const Optio
                                     const std::filesystem::path& part, std::int64_t index) {
   models::LoadOptions load;
   load.compute_dtype = options.compute_dtype;
-  load.activations = nn::Activations::kFull;
+  load.round_activations = false;
   models::DecoderLayer layer = models::load_layer(files, index, load);
   const PartFile finished(part);
   for (const Slot slot : models::kSlots) {
@@ -90,7 +90,9 @@ models::DecoderLayer finished_layer(const models::ModelFiles& files, const Optio
 
 void write_frame(const models::ModelFiles& files, const Options& options, const std::filesystem::path& path) {
   const models::DecoderConfig& config = files.config;
-  const bool fp8 = options.quantize_embeddings == EmbeddingQuantization::kFp8;
+  const Quantization quantize = options.quantize_embeddings == EmbeddingQuantization::kFp8
+                                    ? Quantization::kFp8Dynamic
+                                    : Quantization::kNone;
   std::map<std::string, tensors::Weight> weights;
   std::vector<std::string> modules = {kEmbedding};
   if (!config.tie_word_embeddings) modules.push_back("lm_head");
@@ -98,7 +100,7 @@ void write_frame(const models::ModelFiles& files, const Options& options, const 
     const tensors::Weight source =
         checkpoint::read_linear(*files.tensors, files.compression, module, config.vocab_size,
                                 config.hidden_size, module == kEmbedding ? "Embedding" : "Linear");
-    weights.emplace(module, stored_weight(source, files, options, fp8, module));
+    weights.emplace(module, stored_weight(source, files, options, quantize, module));
   }
   write_part(path, weights, {{"model.norm.weight", models::read_finite(files, "model.norm.weight")}}, {});
 }

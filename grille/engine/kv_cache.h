@@ -1,8 +1,7 @@
-// The paged key/value cache: pages of 16 tokens, handed out one by one.
+// The memory of the paged key/value cache, and attention over it.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -13,22 +12,12 @@
 
 namespace grille::engine {
 
-class PageAllocator {
- public:
-  explicit PageAllocator(std::int64_t num_pages);
-  std::int64_t free_pages() const { return static_cast<std::int64_t>(free_.size()); }
-  // Lowest-numbered free page first after a fresh start; empty when none is left.
-  std::optional<std::int32_t> allocate();
-  void release(std::int32_t page);
-
- private:
-  std::vector<std::int32_t> free_;
-  std::vector<bool> used_;
-};
+// Keys and values of one page in all layers.
+std::int64_t page_bytes(const models::DecoderConfig& config, at::ScalarType dtype);
 
 class KvCache {
  public:
-  // Memory: num_pages * 16 * 2 * num_layers * num_kv_heads * head_dim elements, committed as it is used.
+  // Memory: num_pages * page_bytes(), committed as it is used.
   KvCache(const models::DecoderConfig& config, std::int64_t num_pages, at::ScalarType dtype);
   formats::PagedKvView layer(std::int64_t index) const;
 
@@ -44,10 +33,12 @@ class PagedAttention final : public nn::Attention {
       : cache_(cache), spans_(std::move(spans)) {}
   at::Tensor forward(std::int64_t layer, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value) override;
+  double seconds() const { return seconds_; }  // spent here so far
 
  private:
   KvCache& cache_;
   std::vector<formats::SequenceSpan> spans_;
+  double seconds_ = 0.0;
 };
 
 }  // namespace grille::engine

@@ -1,5 +1,6 @@
 #include "grille/engine/sampler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -78,6 +79,80 @@ TEST(Sampler, RepetitionPenaltyCountsPromptAndOutput) {
   EXPECT_EQ(sampler.sample(kLogits).token, 2);  // 3 is too
 }
 
+TEST(Sampler, FrequencyAndPresencePenaltiesCountTheOutputAlone) {
+  const std::vector<std::int32_t> prompt = {1, 1, 1};
+  SamplingOptions options;
+  options.frequency_penalty = 0.6;  // 1 and 3 stand at 3, 2 at 2
+  Sampler frequency(options, prompt, 5);
+  std::vector<std::int32_t> tokens;
+  for (int i = 0; i < 7; ++i) tokens.push_back(frequency.sample(kLogits).token);
+  EXPECT_EQ(tokens, (std::vector<std::int32_t>{1, 3, 1, 3, 2, 1, 3}));
+  options.frequency_penalty = 0.0;
+  options.presence_penalty = 1.5;
+  Sampler presence(options, prompt, 5);
+  tokens.clear();
+  for (int i = 0; i < 6; ++i) tokens.push_back(presence.sample(kLogits).token);
+  EXPECT_EQ(tokens, (std::vector<std::int32_t>{1, 3, 2, 1, 1, 1}));  // once, however often a token came
+  options.presence_penalty = -1.5;
+  Sampler reward(options, {}, 5);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(reward.sample(kLogits).token, 1);
+}
+
+TEST(Sampler, BiasMovesLogitsAndLeavesLogProbabilities) {
+  SamplingOptions options;
+  options.logit_bias = {{4, 10.0f}, {1, -100.0f}, {3, -100.0f}};
+  Sampler sampler(options, {}, 5);
+  const Sampled sampled = sampler.sample(kLogits);
+  EXPECT_EQ(sampled.token, 4);
+  double sum = 0;
+  for (const float logit : kLogits) sum += std::exp(logit);
+  EXPECT_NEAR(sampled.logprob, -1.0 - std::log(sum), 8 * 0x1p-24);
+  options.temperature = 3.0;
+  EXPECT_FALSE(draw(options, 500).contains(1));
+}
+
+TEST(Sampler, MaskedTokensDoNotCome) {
+  const std::vector<std::uint8_t> allowed = {1, 0, 1, 0, 1};
+  const std::vector<std::int32_t> banned = {2, 2, 77};
+  SamplingOptions options;
+  for (const double temperature : {0.0, 2.0}) {
+    options.temperature = temperature;
+    Sampler sampler(options, {}, 5);
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_EQ(sampler.sample(kLogits, {allowed, {}}).token % 2, 0);
+      const std::int32_t token = sampler.sample(kLogits, {allowed, banned}).token;
+      EXPECT_TRUE(token == 0 || token == 4);
+    }
+    const std::vector<std::uint8_t> only = {0, 0, 1, 0, 0};
+    EXPECT_EQ(sampler.sample(kLogits, {only, banned}).token, 2);  // nothing else is left
+    const std::vector<std::uint8_t> none(5, 0);
+    EXPECT_THROW(sampler.sample(kLogits, {none, {}}), Error);
+  }
+}
+
+TEST(Sampler, TopPOfALargeVocabularyEqualsItsDefinition) {
+  std::vector<float> logits(3000);
+  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = 0.001f * static_cast<float>((i * 7919) % 3000);
+  std::vector<double> sorted;
+  double total = 0;
+  for (const float logit : logits) total += sorted.emplace_back(std::exp(logit));
+  std::sort(sorted.rbegin(), sorted.rend());
+  SamplingOptions options;
+  options.temperature = 1.0;
+  options.top_p = 0.9;
+  double reached = 0;
+  std::size_t kept = 0;
+  while (reached < options.top_p * total) reached += sorted[kept++];
+  Sampler sampler(options, {}, 3000);
+  float least = 3.0f;
+  for (int i = 0; i < 20000; ++i) {
+    least = std::min(least, logits[static_cast<std::size_t>(sampler.sample(logits).token)]);
+  }
+  const double edge = std::log(sorted[kept - 1]);  // the last that is kept
+  EXPECT_GE(least, edge - 1e-5);
+  EXPECT_LE(least, edge + 0.02);  // 20 tokens, of probability 1e-4 each: missed once in e^40 runs
+}
+
 TEST(Sampler, RefusesNanAndBadOptions) {
   Sampler sampler({}, {}, 2);
   EXPECT_THROW(sampler.sample(std::vector<float>{1.0f, NAN}), Error);
@@ -85,11 +160,23 @@ TEST(Sampler, RefusesNanAndBadOptions) {
        {+[](SamplingOptions& o) { o.temperature = -1; }, +[](SamplingOptions& o) { o.top_k = -1; },
         +[](SamplingOptions& o) { o.top_p = 0; }, +[](SamplingOptions& o) { o.min_p = 1.5; },
         +[](SamplingOptions& o) { o.repetition_penalty = 0; },
+        +[](SamplingOptions& o) { o.frequency_penalty = 2.1; },
+        +[](SamplingOptions& o) { o.presence_penalty = -2.1; },
+        +[](SamplingOptions& o) { o.presence_penalty = NAN; },
+        +[](SamplingOptions& o) {
+          o.logit_bias = {{0, 100.5f}};
+        },
+        +[](SamplingOptions& o) {
+          o.logit_bias = {{0, NAN}};
+        },
         +[](SamplingOptions& o) { o.temperature = NAN; }}) {
     SamplingOptions options;
     set(options);
     EXPECT_THROW(check_sampling(options), Error);
   }
+  SamplingOptions outside;
+  outside.logit_bias = {{2, 1.0f}};
+  EXPECT_THROW(Sampler(outside, {}, 2), Error);
 }
 
 }  // namespace

@@ -34,13 +34,18 @@ struct AbortGuard {
 }  // namespace
 
 std::string StopMatcher::push(std::string_view text) {
-  if (stopped_) return {};
+  if (stopped()) return {};
   held_.append(text);
   std::size_t first = std::string::npos;
-  for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
+  for (std::size_t i = 0; i < stops_.size(); ++i) {
+    const std::size_t place = held_.find(stops_[i]);
+    if (place < first) {
+      first = place;
+      matched_ = i;
+    }
+  }
   std::size_t safe = held_.size();
-  if (first != std::string::npos) {
-    stopped_ = true;
+  if (stopped()) {
     safe = first;
   } else {
     for (const std::string& stop : stops_) safe = std::min(safe, held_.size() - partial_match(held_, stop));
@@ -51,7 +56,7 @@ std::string StopMatcher::push(std::string_view text) {
 }
 
 std::string StopMatcher::flush() {
-  if (stopped_) return {};
+  if (stopped()) return {};
   return std::exchange(held_, {});
 }
 
@@ -64,8 +69,12 @@ Generation generate(Engine& engine, const text::Tokenizer& tokenizer, const std:
           "stop: an empty string would stop at once; leave it out");
   }
   const auto begin = std::chrono::steady_clock::now();
-  const RequestId request =
-      engine.submit({prompt, options.max_tokens, tokenizer.eos_ids(), options.sampling});
+  Request submitted;
+  submitted.prompt = prompt;
+  submitted.max_tokens = options.max_tokens;
+  submitted.stop_tokens = tokenizer.eos_ids();
+  submitted.sampling = options.sampling;
+  const RequestId request = engine.submit(std::move(submitted));
   const AbortGuard guard{engine, request};
 
   text::Detokenizer detokenizer(tokenizer);
@@ -80,6 +89,7 @@ Generation generate(Engine& engine, const text::Tokenizer& tokenizer, const std:
     throw_if_interrupted();
     for (const TokenEvent& event : engine.step()) {
       if (event.request != request) continue;
+      if (event.error) throw Error(*event.error);
       if (result.token_ids.empty()) {
         first_token = std::chrono::steady_clock::now();
         result.prompt_seconds = seconds_since(begin);

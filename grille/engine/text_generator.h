@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,12 +50,14 @@ class StopMatcher {
   std::string push(std::string_view text);
   // What was held back, when no stop string came.
   std::string flush();
-  bool stopped() const { return stopped_; }
+  bool stopped() const { return matched_.has_value(); }
+  // Which stop string came: the one that begins first, of those the first given.
+  const std::string& matched() const { return stops_[*matched_]; }
 
  private:
   std::vector<std::string> stops_;
   std::string held_;
-  bool stopped_ = false;
+  std::optional<std::size_t> matched_;
 };
 
 }  // namespace grille::engine

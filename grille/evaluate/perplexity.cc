@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include <ATen/ops/amax.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/exp.h>
 
 #include "grille/base/error.h"
@@ -14,7 +15,9 @@
 namespace grille::evaluate {
 namespace {
 
-constexpr std::int64_t kLogitRows = 64;  // rows of logits at a time: 12 MB for a vocabulary of 49152
+// Bytes of logits at a time: they stay in a CPU's caches, or fill a GPU.
+constexpr std::int64_t kLogitBytes = std::int64_t{12} << 20;
+constexpr std::int64_t kLogitBytesOnDevices = std::int64_t{512} << 20;
 
 // A stretch of tokens that is run as one sequence, and the predictions in it that count.
 struct Window {
@@ -22,21 +25,28 @@ struct Window {
   std::int64_t first_scored = 1;  // index of the first token whose prediction counts
 };
 
+// float64 [rows] on the CPU: log softmax(logits)[i, next[i]] for each row i of float32 [rows, vocab].
+at::Tensor chosen_logprobs(const at::Tensor& logits, const std::vector<std::int32_t>& ids, std::int64_t begin) {
+  const at::Tensor max = at::amax(logits, {1}, /*keepdim=*/true);
+  const at::Tensor sums = at::exp(logits.sub(max)).sum({1}, /*keepdim=*/false, at::kDouble);
+  at::Tensor next = at::empty({logits.size(0), 1}, at::kLong);
+  std::copy_n(ids.begin() + begin, logits.size(0), next.mutable_data_ptr<std::int64_t>());
+  const at::Tensor chosen = logits.gather(1, next.to(logits.device())).to(at::kDouble).sub(max);
+  return chosen.squeeze(1).sub(sums.log()).cpu();
+}
+
 // log p of the tokens ids[first..] given what precedes them; `hidden` is the model's output for ids.
 std::vector<double> logprobs_from(const models::Decoder& model, const at::Tensor& hidden,
                                   const std::vector<std::int32_t>& ids, std::int64_t first) {
+  const std::int64_t bytes = hidden.device().is_cpu() ? kLogitBytes : kLogitBytesOnDevices;
+  const std::int64_t most = std::max<std::int64_t>(bytes / (4 * model.config().vocab_size), 1);
   std::vector<double> result;
   const std::int64_t end = static_cast<std::int64_t>(ids.size());
-  for (std::int64_t begin = first; begin < end; begin += kLogitRows) {
-    const std::int64_t rows = std::min(kLogitRows, end - begin);
-    const at::Tensor logits = model.logits(hidden.narrow(0, begin - 1, rows));
-    const at::Tensor max = at::amax(logits, {1}, /*keepdim=*/true);
-    const at::Tensor sums = at::exp(logits.sub(max)).sum({1}, /*keepdim=*/false, at::kDouble);
-    const float* logit = logits.const_data_ptr<float>();
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const double normaliser = max.const_data_ptr<float>()[i] + std::log(sums.const_data_ptr<double>()[i]);
-      result.push_back(logit[i * logits.size(1) + ids[static_cast<std::size_t>(begin + i)]] - normaliser);
-    }
+  for (std::int64_t begin = first; begin < end; begin += most) {
+    const std::int64_t rows = std::min(most, end - begin);
+    const at::Tensor logprobs = chosen_logprobs(model.logits(hidden.narrow(0, begin - 1, rows)), ids, begin);
+    const auto* values = logprobs.const_data_ptr<double>();
+    result.insert(result.end(), values, values + rows);
   }
   return result;
 }

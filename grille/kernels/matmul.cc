@@ -39,12 +39,12 @@ bool is_element(DType dtype) {
          dtype == DType::kFloat8E4M3;
 }
 
-// `name` is x or weight: an element type, with a scale just where it is FP8.
+// `name` is x or weight: an element type; FP8 has a scale, the others may.
 void check_operand(const char* name, DType dtype, bool empty, bool scaled) {
   check(is_element(dtype), ErrorCode::kInvalidArgument,
         "matmul: {} is {}, expected float32, bfloat16, float16 or float8_e4m3fn", name, dtype_name(dtype));
-  check(empty || scaled == (dtype == DType::kFloat8E4M3), ErrorCode::kInvalidArgument,
-        "matmul: {} of {} {} scale", name, dtype_name(dtype), scaled ? "takes no" : "needs a");
+  check(empty || scaled || dtype != DType::kFloat8E4M3, ErrorCode::kInvalidArgument,
+        "matmul: {} of {} needs a scale", name, dtype_name(dtype));
 }
 
 bool has_rows(const ConstMatrixView& view) { return view.rows <= 1 || view.row_stride >= view.cols; }

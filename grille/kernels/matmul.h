@@ -13,7 +13,7 @@ namespace grille::kernels {
 // The token side, shared by every weight format.
 struct MatmulTokens {
   ConstMatrixView x;               // [m, k] float32, bfloat16, float16, or float8_e4m3 with x_scale
-  const float* x_scale = nullptr;  // [m] for float8_e4m3, else null
+  const float* x_scale = nullptr;  // [m], or null: 1, but for float8_e4m3
 };
 
 // What is done to the accumulator (fp32) before it is stored: y = acc * x_scale * weight_scale + bias
@@ -25,7 +25,7 @@ struct MatmulOutput {
 
 struct DenseWeight {
   ConstMatrixView weight;        // [n, k] float32, bfloat16, float16 or float8_e4m3
-  const float* scale = nullptr;  // [n] for float8_e4m3, else null
+  const float* scale = nullptr;  // [n], or null: 1, but for float8_e4m3
   const float* bias = nullptr;   // [n] or null
 };
 

@@ -8,6 +8,7 @@
 #include "grille/base/parallel.h"
 #include "grille/formats/fp8.h"
 #include "grille/kernels/cpu/row_kernels.h"
+#include "grille/kernels/cuda/rows.h"
 #include "grille/kernels/reference_values.h"
 
 namespace grille::kernels {
@@ -60,9 +61,10 @@ float stored_scale(float value, DType dtype, std::int64_t row) {
 
 }  // namespace
 
-void quantize_fp8_rows(const ConstMatrixView& x, const MatrixView& q, float* scale) {
+void quantize_fp8_rows(const ConstMatrixView& x, const MatrixView& q, float* scale, const Stream& stream) {
   check_source(x);
   check_codes(x, q);
+  if (stream.on_cuda()) return quantize_fp8_rows_cuda(x, q, scale, stream);
   const RowKernels& kernels = row_kernels();
   for_rows(x, [&](std::int64_t i) {
     scale[i] = std::max(row_amax(kernels, x, i) / formats::kFp8Max, kSmallestTokenScale);

@@ -5,12 +5,15 @@
 #include "grille/base/error.h"
 #include "grille/base/parallel.h"
 #include "grille/kernels/cpu/row_kernels.h"
+#include "grille/kernels/cuda/rows.h"
 
 namespace grille::kernels {
 
-void rope(const MatrixView& x, std::int64_t head_dim, const float* cos, const float* sin) {
+void rope(const MatrixView& x, std::int64_t head_dim, const float* cos, const float* sin,
+          const Stream& stream) {
   check(head_dim > 0 && head_dim % 2 == 0 && x.cols % head_dim == 0, ErrorCode::kInvalidArgument,
         "rope: {} columns are not whole heads of even size {}", x.cols, head_dim);
+  if (stream.on_cuda()) return rope_cuda(x, head_dim, cos, sin, stream);
   const RowKernels& kernels = row_kernels();
   const std::int64_t half = head_dim / 2;
   const std::int64_t head_bytes = head_dim * static_cast<std::int64_t>(dtype_size(x.dtype));

@@ -11,36 +11,15 @@
 #include "grille/kernels/reference_values.h"
 #include "grille/kernels/rms_norm.h"
 #include "grille/kernels/rope.h"
+#include "grille/kernels/row_cases.h"
 #include "grille/kernels/silu_mul.h"
 #include "grille/kernels/summarize_logits.h"
 
 namespace grille::kernels {
 namespace {
 
-constexpr DType kFloatTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
-
-struct Matrix {
-  std::vector<std::byte> data;
-  DType dtype;
-  std::int64_t rows, cols, stride;
-
-  Matrix(DType type, std::int64_t r, std::int64_t c, std::uint32_t seed, float size = 1.0f)
-      : data(static_cast<std::size_t>(r * (c + 3)) * dtype_size(type)),
-        dtype(type),
-        rows(r),
-        cols(c),
-        stride(c + 3) {
-    std::mt19937 random(seed);
-    std::normal_distribution<float> normal;
-    for (std::int64_t i = 0; i < rows * stride; ++i) {
-      set_reference_value(dtype, data.data(), i, size * normal(random));
-    }
-  }
-  MatrixView view() { return {data.data(), dtype, rows, cols, stride}; }
-  double at(std::int64_t i, std::int64_t j) const {
-    return reference_value(dtype, data.data(), i * stride + j);
-  }
-};
+using testing::kFloatTypes;
+using testing::Matrix;
 
 double rounded(DType dtype, double value) {
   std::uint32_t memory = 0;

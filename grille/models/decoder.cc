@@ -79,9 +79,8 @@ at::Tensor DecoderLayer::forward(const at::Tensor& hidden, const nn::RotaryStep&
   at::Tensor residual = tensors::copy(hidden);
   linear(Slot::kOutput).forward_add(attention.forward(index, query, key, value), residual);
 
-  const std::array<const nn::Linear*, 2> gate_up = {&linear(Slot::kGate), &linear(Slot::kUp)};
-  projected = nn::forward_shared(nn::rms_norm(residual, post_attention_norm, eps), gate_up);
-  linear(Slot::kDown).forward_add(nn::silu_mul(projected[0], projected[1]), residual);
+  const at::Tensor normed = nn::rms_norm(residual, post_attention_norm, eps);
+  linear(Slot::kDown).forward_add(nn::swiglu(normed, linear(Slot::kGate), linear(Slot::kUp)), residual);
   return residual;
 }
 
@@ -92,7 +91,7 @@ at::Tensor Decoder::embed(const std::vector<std::int32_t>& ids) const {
 at::Tensor Decoder::forward(const std::vector<std::int32_t>& ids, const std::vector<std::int64_t>& positions,
                             nn::Attention& attention) const {
   at::Tensor hidden = embed(ids);
-  const nn::RotaryStep step = rotary_.at_positions(positions);
+  const nn::RotaryStep step = rotary_.at_positions(positions).to(device());
   for (std::size_t i = 0; i < layers.size(); ++i) {
     throw_if_interrupted();
     hidden = layers[i].forward(hidden, step, config_, static_cast<std::int64_t>(i), attention);

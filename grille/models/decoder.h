@@ -59,6 +59,8 @@ class Decoder {
   const DecoderConfig& config() const { return config_; }
   at::ScalarType compute_dtype() const { return compute_dtype_; }
   const nn::RotaryTable& rotary() const { return rotary_; }
+  // Where its weights are, and its results.
+  at::Device device() const { return norm.device(); }
 
   // Rows of the embedding in the compute dtype, [ids, hidden]. Throws Error{kInvalidArgument} for an id
   // outside the vocabulary.
@@ -73,8 +75,8 @@ class Decoder {
 
   // Filled by load_decoder().
   tensors::Weight embedding;
-  at::Tensor norm;                         // float32 [hidden]
-  std::unique_ptr<nn::WeightLinear> head;  // shares the embedding's data when tied
+  at::Tensor norm;                   // float32 [hidden]
+  std::unique_ptr<nn::Linear> head;  // shares the embedding's data when tied
   std::vector<DecoderLayer> layers;
 
  private:

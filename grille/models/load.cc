@@ -1,11 +1,13 @@
 #include "grille/models/load.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <ATen/ops/empty.h>
 
 #include "grille/base/error.h"
 #include "grille/base/interrupt.h"
+#include "grille/models/cuda_placement.h"
 #include "grille/tensors/finite.h"
 #include "grille/tensors/views.h"
 #include "grille/tensors/weight_memory.h"
@@ -27,15 +29,17 @@ tensors::Weight narrowed(tensors::Weight weight, at::ScalarType compute) {
   return weight;
 }
 
-bool quantizes_activations(const ModelFiles& files, const std::string& module) {
-  const checkpoint::Fp8Group* group = files.compression.fp8_group(module);
-  return group != nullptr && group->dynamic_activations;
-}
-
+// Block scales of inputs (kFp8Groups) go with weights that are dequantized: those inputs stay as they are.
 nn::Activations activations_for(const ModelFiles& files, const std::string& module,
                                 const tensors::Weight& weight, const LoadOptions& options) {
-  const bool dynamic = weight.quantized() && quantizes_activations(files, module);
-  return dynamic ? options.activations : nn::Activations::kFull;
+  const checkpoint::QuantizedGroup* group = files.compression.group_of(module);
+  if (!options.round_activations || !weight.quantized() || group == nullptr) return nn::Activations::kFull;
+  switch (group->scheme.inputs) {
+    case checkpoint::QuantizationScheme::Inputs::kFp8:
+      return weight.scaled_by_row() ? nn::Activations::kFp8 : nn::Activations::kFull;
+    case checkpoint::QuantizationScheme::Inputs::kInt8: return nn::Activations::kInt8;
+    default: return nn::Activations::kFull;
+  }
 }
 
 std::unique_ptr<nn::WeightLinear> make_linear(const ModelFiles& files, const std::string& module,
@@ -43,8 +47,38 @@ std::unique_ptr<nn::WeightLinear> make_linear(const ModelFiles& files, const std
   const nn::Activations activations = activations_for(files, module, weight, options);
   at::Tensor bias_values;
   if (bias) bias_values = load_vector(files, module + ".bias", weight.rows);
-  return std::make_unique<nn::WeightLinear>(narrowed(std::move(weight), compute_dtype(files, options)),
-                                            bias_values, activations);
+  return std::make_unique<nn::WeightLinear>(
+      narrowed(tensors::runnable(weight), compute_dtype(files, options)), bias_values, activations);
+}
+
+const nn::WeightLinear& fixed(const std::unique_ptr<nn::Linear>& linear) {
+  return dynamic_cast<const nn::WeightLinear&>(*linear);
+}
+
+void place_frame(Decoder& decoder, tensors::WeightMemory& memory) {
+  const bool tied = decoder.config().tie_word_embeddings;
+  decoder.embedding = memory.place(decoder.embedding);
+  const nn::WeightLinear& head = fixed(decoder.head);
+  decoder.head = head.with_weight(tied ? decoder.embedding : memory.place(head.weight()));
+}
+
+void place_layer(DecoderLayer& layer, tensors::WeightMemory& memory) {
+  for (auto& linear : layer.linears) {
+    const nn::WeightLinear& source = fixed(linear);
+    linear = source.with_weight(memory.place(source.weight()));
+  }
+}
+
+template <typename Place>
+void load_layers(const ModelFiles& files, const LoadOptions& options, Progress& progress, Decoder& decoder,
+                 Place&& place) {
+  progress.start("loading", files.config.num_layers, "layers");
+  for (std::int64_t index = 0; index < files.config.num_layers; ++index) {
+    throw_if_interrupted();
+    place(decoder.layers.emplace_back(load_layer(files, index, options)));
+    progress.update(index + 1);
+  }
+  progress.finish();
 }
 
 }  // namespace
@@ -67,7 +101,8 @@ at::Tensor load_vector(const ModelFiles& files, const std::string& name, std::in
 
 tensors::Weight load_weight(const ModelFiles& files, std::int64_t layer, Slot slot) {
   const auto [rows, cols] = slot_shape(files.config, slot);
-  return checkpoint::read_linear(*files.tensors, files.compression, module_name(layer, slot), rows, cols);
+  return tensors::compacted(
+      checkpoint::read_linear(*files.tensors, files.compression, module_name(layer, slot), rows, cols));
 }
 
 DecoderLayer load_layer(const ModelFiles& files, std::int64_t index, const LoadOptions& options) {
@@ -93,8 +128,9 @@ Decoder load_decoder_frame(const ModelFiles& files, const LoadOptions& options) 
   const DecoderConfig& config = files.config;
   Decoder decoder(config, compute_dtype(files, options));
   const auto read = [&](const std::string& module) {
-    return checkpoint::read_linear(*files.tensors, files.compression, module, config.vocab_size,
-                                   config.hidden_size, module == kEmbedding ? "Embedding" : "Linear");
+    return tensors::runnable(checkpoint::read_linear(*files.tensors, files.compression, module,
+                                                     config.vocab_size, config.hidden_size,
+                                                     module == kEmbedding ? "Embedding" : "Linear"));
   };
   decoder.embedding = narrowed(read(kEmbedding), decoder.compute_dtype());
   decoder.norm = load_vector(files, "model.norm.weight", config.hidden_size);
@@ -104,22 +140,17 @@ Decoder load_decoder_frame(const ModelFiles& files, const LoadOptions& options) 
 }
 
 Decoder load_decoder(const ModelFiles& files, const LoadOptions& options, Progress& progress) {
-  tensors::WeightMemory memory;
   Decoder decoder = load_decoder_frame(files, options);
-  decoder.embedding = memory.place(decoder.embedding);
-  decoder.head = decoder.head->with_weight(
-      files.config.tie_word_embeddings ? decoder.embedding : memory.place(decoder.head->weight()));
-  progress.start("loading", files.config.num_layers, "layers");
-  for (std::int64_t index = 0; index < files.config.num_layers; ++index) {
-    throw_if_interrupted();
-    DecoderLayer& layer = decoder.layers.emplace_back(load_layer(files, index, options));
-    for (auto& linear : layer.linears) {
-      const auto& fixed = dynamic_cast<const nn::WeightLinear&>(*linear);
-      linear = fixed.with_weight(memory.place(fixed.weight()));
-    }
-    progress.update(index + 1);
+  if (options.device.is_cuda()) {
+    CudaPlacement placement(options.device, decoder.compute_dtype());
+    placement.place_frame(decoder);
+    load_layers(files, options, progress, decoder, [&](DecoderLayer& layer) { placement.place_layer(layer); });
+    spdlog::info("weights on {}: {}", options.device.str(), placement.summary());
+    return decoder;
   }
-  progress.finish();
+  tensors::WeightMemory memory;
+  place_frame(decoder, memory);
+  load_layers(files, options, progress, decoder, [&](DecoderLayer& layer) { place_layer(layer, memory); });
   return decoder;
 }
 

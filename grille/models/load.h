@@ -11,19 +11,28 @@ namespace grille::models {
 
 struct LoadOptions {
   std::optional<DType> compute_dtype;  // empty: the checkpoint's
+<<<<<<< HEAD
   // FP8 models with dynamic activations: round activations too (what a GPU does), or not.
   nn::Activations activations = nn::Activations::kQuantized;
+  // Where the model runs: the CPU, or what tensors::open_device() gave.
+  at::Device device = at::kCPU;
+=======
+  // Models with dynamic activations: round activations too (what a GPU does), or not.
+  bool round_activations = true;
+>>>>>>> formats
 };
 
-// Layer by layer, from file to the form that kernels read; no dense copy of a compressed weight is made.
+// Layer by layer, from file to the form that the device's kernels read; no dense copy of a compressed weight is
+// made where the device has a kernel for it.
 // Unquantized weights are narrowed to the compute dtype when that is smaller than theirs.
 Decoder load_decoder(const ModelFiles& files, const LoadOptions& options, Progress& progress);
 
-// The parts, for programs that hold one block at a time: a decoder without layers, and one layer.
+// The parts, for programs that hold one block at a time: a decoder without layers, and one layer. On the CPU.
 Decoder load_decoder_frame(const ModelFiles& files, const LoadOptions& options);
 DecoderLayer load_layer(const ModelFiles& files, std::int64_t index, const LoadOptions& options);
 
-// One weight as it is stored.
+// One weight as it is stored, but in 2:4 form where every group allows that, however it is stored: files of
+// other programs hold such weights with their zeros.
 tensors::Weight load_weight(const ModelFiles& files, std::int64_t layer, Slot slot);
 
 // A small tensor as it is stored. Throws Error{kCorruptData} that names it where a value is NaN or infinite.

@@ -12,6 +12,7 @@
 #include "grille/checkpoint/json_file.h"
 #include "grille/checkpoint/safetensors.h"
 #include "grille/models/decoder.h"
+#include "grille/models/dummy_tensors.h"
 #include "grille/models/gguf_model.h"
 #include "grille/text/text_files.h"
 
@@ -71,13 +72,17 @@ fs::path locate_model(const std::string& model) {
   fail(ErrorCode::kNotFound, "{}: no such file or folder", model);
 }
 
-void open_directory(ModelFiles& files) {
+void read_config(ModelFiles& files) {
   const fs::path config = files.path / "config.json";
   check(fs::exists(config), ErrorCode::kNotFound,
         "{}: no config.json in this folder; expected a Hugging Face model", files.path.string());
   files.hf_config = checkpoint::read_json_file(config);
   files.config = parse_config(files.hf_config, config.string());
   files.compression = checkpoint::parse_compression_config(files.hf_config, config.string());
+}
+
+void open_directory(ModelFiles& files) {
+  read_config(files);
   files.tensors = std::make_unique<checkpoint::SafetensorsSource>(files.path);
 }
 
@@ -89,10 +94,6 @@ void open_gguf(ModelFiles& files) {
   if (file->metadata().has("tokenizer.ggml.model")) files.gguf_vocabulary = vocabulary_from_gguf(*file);
   files.tensors = hf_tensors_from_gguf(std::move(file), files.hf_config);
 }
-
-// Parts of a linear layer's name after the module: which of them must be there depends on the format and is
-// checked when the layer is read.
-constexpr std::array kLinearSuffixes = {"weight", "weight_scale", "compressed", "bitmask", "shape"};
 
 struct Expected {
   std::set<std::string> modules;  // linear layers, embedding, head
@@ -139,9 +140,10 @@ void check_tensor_names(const ModelFiles& files) {
     if (missing_tensors.erase(name) > 0 || is_redundant(name, files.config)) continue;
     const std::size_t dot = name.rfind('.');
     const std::string module = name.substr(0, dot == std::string::npos ? 0 : dot);
-    const std::string suffix = name.substr(dot == std::string::npos ? 0 : dot + 1);
-    const bool known_suffix =
-        std::find(kLinearSuffixes.begin(), kLinearSuffixes.end(), suffix) != kLinearSuffixes.end();
+    const std::string suffix = name.substr(dot == std::string::npos ? 0 : dot);
+    // Which of them must be there depends on the format, and is checked when the layer is read.
+    const auto suffixes = checkpoint::linear_suffixes();
+    const bool known_suffix = std::find(suffixes.begin(), suffixes.end(), suffix) != suffixes.end();
     check(expected.modules.contains(module) && known_suffix, ErrorCode::kCorruptData,
           "{} is not part of a {} model with this configuration, and would be ignored",
           files.tensors->locate(name), files.config.family);
@@ -166,6 +168,16 @@ ModelFiles open_model(const std::string& model) {
     open_gguf(files);
   }
   check_tensor_names(files);
+  return files;
+}
+
+ModelFiles open_dummy_model(const std::string& model, std::uint64_t seed) {
+  ModelFiles files;
+  files.path = locate_model(model);
+  check(fs::is_directory(files.path), ErrorCode::kUnsupported,
+        "{}: expected a folder with a config.json for dummy weights", files.path.string());
+  read_config(files);
+  files.tensors = std::make_unique<DummyTensors>(files.config, files.compression, seed);
   return files;
 }
 

@@ -33,6 +33,10 @@ struct ModelFiles {
 // A hub id "org/name" that is not in the local cache names the `hf download` command.
 ModelFiles open_model(const std::string& model);
 
+// A model of random weights (DummyTensors) in the shapes and formats of a Hugging Face folder's config.json,
+// the only file that is read. Throws as open_model().
+ModelFiles open_dummy_model(const std::string& model, std::uint64_t seed);
+
 // The tokenizer (and chat template) that came with the model. Throws Error{kNotFound} if it has none,
 // Error{kCorruptData} if it has ids that the model's embedding does not.
 text::Tokenizer load_tokenizer(const ModelFiles& files);

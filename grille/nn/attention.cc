@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+
 #include "grille/base/error.h"
 #include "grille/kernels/attention_paged.h"
 #include "grille/tensors/allocate.h"
@@ -43,10 +46,28 @@ formats::PagedKvView SegmentAttention::cache(const at::Tensor& key) {
           shape[3]};
 }
 
+at::Tensor SegmentAttention::forward_by_torch(const at::Tensor& query, const at::Tensor& key,
+                                              const at::Tensor& value) const {
+  const std::int64_t heads = query.size(1);
+  const bool grouped = heads != key.size(1);
+  std::vector<at::Tensor> outputs;
+  for (const formats::SequenceSpan& segment : segments_) {
+    const auto part = [&](const at::Tensor& tensor) {  // [1, heads, count, head_dim]
+      return tensor.narrow(0, segment.first_row, segment.count).transpose(0, 1).unsqueeze(0);
+    };
+    const at::Tensor out = at::scaled_dot_product_attention(
+        part(query), part(key), part(value), /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true,
+        /*scale=*/{}, /*enable_gqa=*/grouped);
+    outputs.push_back(out.squeeze(0).transpose(0, 1).reshape({segment.count, heads * query.size(2)}));
+  }
+  return outputs.size() == 1 ? outputs.front() : at::cat(outputs, 0);
+}
+
 at::Tensor SegmentAttention::forward(std::int64_t, const at::Tensor& query, const at::Tensor& key,
                                      const at::Tensor& value) {
   check(tokens_ == query.size(0), ErrorCode::kInternal, "attention: segments cover {} of {} tokens", tokens_,
         query.size(0));
+  if (!query.device().is_cpu()) return forward_by_torch(query, key, value);
   const formats::PagedKvView kv = cache(key);
   kernels::store_kv(tensors::rows_view(key), tensors::rows_view(value), segments_, kv);
   at::Tensor out = tensors::empty({query.size(0), query.size(1) * query.size(2)}, query.scalar_type());

@@ -21,18 +21,20 @@ class Attention {
                              const at::Tensor& value) = 0;
 };
 
-// Every token attends to the earlier ones of its own segment; segments follow each other in the rows.
+// Every token attends to the earlier ones of its own segment; segments follow each other in the rows. On the CPU
+// by kernels::attention_paged(), on other devices by torch.
 class SegmentAttention final : public Attention {
  public:
   // Lengths of the segments (documents); they add up to the number of tokens.
   explicit SegmentAttention(const std::vector<std::int64_t>& lengths);
   SegmentAttention(const SegmentAttention&) = delete;
   SegmentAttention& operator=(const SegmentAttention&) = delete;
-  // head_dim is at most kernels::kMaxHeadDim.
+  // On the CPU head_dim is at most kernels::kMaxHeadDim.
   at::Tensor forward(std::int64_t layer, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value) override;
 
  private:
+  at::Tensor forward_by_torch(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) const;
   // A cache of one layer, for the tokens of one call. It is kept, since layers follow each other.
   formats::PagedKvView cache(const at::Tensor& key);
 

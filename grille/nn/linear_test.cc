@@ -56,7 +56,7 @@ TEST(WeightLinear, RoundsActivationsToFp8WhenTold) {
   const at::Tensor values = at::randn({4, 8}).to(at::kFloat8_e4m3fn);
   const tensors::Weight weight = tensors::dense_weight(values, at::zeros({4}).add(0.5));
   const WeightLinear full(weight, {}, Activations::kFull);
-  const WeightLinear quantized(weight, {}, Activations::kQuantized);
+  const WeightLinear quantized(weight, {}, Activations::kFp8);
   EXPECT_TRUE(quantized.forward(exact).equal(full.forward(exact)));
   EXPECT_FALSE(quantized.forward(rounded).equal(full.forward(rounded)));
   exact[0][2] = 1.0f;
@@ -77,7 +77,7 @@ TEST(WeightLinear, SharedForwardEqualsOneByOne) {
 TEST(WeightLinear, RefusesWhatDoesNotFit) {
   const tensors::Weight weight = tensors::dense_weight(at::randn({4, 8}));
   EXPECT_THROW(WeightLinear(weight, at::randn({5})), Error);
-  EXPECT_THROW(WeightLinear(weight, {}, Activations::kQuantized), Error);
+  EXPECT_THROW(WeightLinear(weight, {}, Activations::kFp8), Error);
   const WeightLinear linear(weight);
   EXPECT_THROW(linear.with_weight(tensors::dense_weight(at::randn({8, 4}))), Error);
   EXPECT_THROW(linear.forward(at::randn({2, 7})), Error);

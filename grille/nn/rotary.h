@@ -31,6 +31,9 @@ std::vector<float> rotary_frequencies(const RotaryConfig& config);
 struct RotaryStep {
   at::Tensor cos;
   at::Tensor sin;
+
+  // A copy on the device; itself if it is there.
+  RotaryStep to(at::Device device) const { return {cos.to(device), sin.to(device)}; }
 };
 
 class RotaryTable {

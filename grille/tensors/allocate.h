@@ -1,5 +1,5 @@
-// New CPU tensors at the cost of their memory: what at::empty and at::clone do, without dispatch. A decoding
-// step makes hundreds of small ones.
+// New tensors. On the CPU at the cost of their memory: what at::empty and at::clone do, without dispatch. A
+// decoding step makes hundreds of small ones.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,7 +7,7 @@
 namespace grille::tensors {
 
 // Contiguous, uninitialised.
-at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype);
+at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, at::Device device = at::kCPU);
 
 // A copy of a contiguous tensor.
 at::Tensor copy(const at::Tensor& tensor);

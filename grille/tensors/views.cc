@@ -1,5 +1,6 @@
 #include "grille/tensors/views.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -37,9 +38,9 @@ DType dtype_of(const at::Tensor& tensor) { return dtype_from_torch(tensor.scalar
 
 at::ScalarType torch_dtype(DType dtype) { return kTypes[static_cast<std::size_t>(dtype)].second; }
 
-MatrixView matrix_view(const at::Tensor& tensor) {
-  check(tensor.defined() && tensor.dim() >= 1 && tensor.device().is_cpu(), ErrorCode::kInvalidArgument,
-        "matrix view: expected a CPU tensor with at least one dimension");
+MatrixView device_matrix_view(const at::Tensor& tensor) {
+  check(tensor.defined() && tensor.dim() >= 1, ErrorCode::kInvalidArgument,
+        "matrix view: expected a tensor with at least one dimension");
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
   const std::int64_t cols = sizes.back();
@@ -60,6 +61,24 @@ MatrixView matrix_view(const at::Tensor& tensor) {
     rows *= sizes[i];
   }
   return {tensor.data_ptr(), dtype_of(tensor), rows, cols, row_stride};
+}
+
+MatrixView device_rows_view(const at::Tensor& tensor) {
+  check(tensor.defined() && tensor.dim() >= 1, ErrorCode::kInvalidArgument,
+        "rows view: expected a tensor with at least one dimension");
+  std::int64_t cols = 1;
+  for (std::int64_t i = tensor.dim() - 1; i > 0; --i) {
+    check(tensor.size(i) == 1 || tensor.stride(i) == cols, ErrorCode::kInvalidArgument,
+          "rows view: dimension {} has stride {}, expected {}", i, tensor.stride(i), cols);
+    cols *= tensor.size(i);
+  }
+  return {tensor.data_ptr(), dtype_of(tensor), tensor.size(0), cols, std::max(tensor.stride(0), cols)};
+}
+
+MatrixView matrix_view(const at::Tensor& tensor) {
+  check(tensor.defined() && tensor.device().is_cpu(), ErrorCode::kInvalidArgument,
+        "matrix view: expected a CPU tensor");
+  return device_matrix_view(tensor);
 }
 
 MatrixView rows_view(const at::Tensor& tensor) {

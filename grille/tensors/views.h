@@ -22,4 +22,9 @@ MatrixView matrix_view(const at::Tensor& tensor);
 // as [tokens, heads * head_dim]. Throws Error{kInvalidArgument} if it is not contiguous.
 MatrixView rows_view(const at::Tensor& tensor);
 
+// The same of tensors on any device, for operations that are told the stream (tensors/device.h); rows may be
+// further apart than their columns need.
+MatrixView device_matrix_view(const at::Tensor& tensor);
+MatrixView device_rows_view(const at::Tensor& tensor);
+
 }  // namespace grille::tensors

@@ -1,5 +1,7 @@
 #include "grille/tensors/weight.h"
 
+#include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -7,18 +9,21 @@
 #include <ATen/ops/empty.h>
 
 #include "grille/base/error.h"
+#include "grille/base/parallel.h"
 #include "grille/kernels/pack_24.h"
 #include "grille/kernels/unpack_24.h"
+#include "grille/kernels/weight_bits.h"
 #include "grille/tensors/views.h"
 
 namespace grille::tensors {
 namespace {
 
 constexpr std::int64_t kColumnMultiple = 64;  // to which rows of a 2:4 weight are padded
+constexpr std::int64_t kRowGrain = 16;
 
 bool is_weight_dtype(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16 ||
-         dtype == DType::kFloat8E4M3;
+         dtype == DType::kFloat8E4M3 || dtype == DType::kInt8;
 }
 
 // Calls body(Bits{}) with the unsigned integer type of an element's size.
@@ -48,7 +53,11 @@ std::int64_t Weight::stored_bytes() const {
   const std::int64_t element = static_cast<std::int64_t>(dtype_size(dtype()));
   const std::int64_t row_bytes =
       format == WeightFormat::kTwoFour ? cols / 2 * element + (cols + 7) / 8 : cols * element;
-  return rows * row_bytes + (quantized() ? static_cast<std::int64_t>(scale.nbytes()) : 0);
+  std::int64_t bytes = rows * row_bytes * bits / 8;
+  if (format == WeightFormat::kTwoFour && bits != 8) bytes = rows * (cols / 2 * bits / 8 + (cols + 7) / 8);
+  for (const at::Tensor* tensor : {&scale, &zero_point, &group_index})
+    bytes += tensor->defined() ? static_cast<std::int64_t>(tensor->nbytes()) : 0;
+  return bytes;
 }
 
 Weight dense_weight(at::Tensor values, at::Tensor scale) {
@@ -56,9 +65,11 @@ Weight dense_weight(at::Tensor values, at::Tensor scale) {
         ErrorCode::kInvalidArgument, "dense weight: expected a contiguous [rows, cols] CPU tensor");
   const DType dtype = dtype_of(values);
   check(is_weight_dtype(dtype), ErrorCode::kUnsupported,
-        "dense weight: expected float32, bfloat16, float16 or float8_e4m3fn, got {}", dtype_name(dtype));
-  check(scale.defined() == (dtype == DType::kFloat8E4M3), ErrorCode::kInvalidArgument,
-        "dense weight: a scale goes with float8_e4m3fn and with nothing else, got {} {} scale",
+        "dense weight: expected float32, bfloat16, float16, float8_e4m3fn or int8, got {}",
+        dtype_name(dtype));
+  check(scale.defined() == (dtype == DType::kFloat8E4M3 || dtype == DType::kInt8),
+        ErrorCode::kInvalidArgument,
+        "dense weight: a scale goes with float8_e4m3fn and int8 and with nothing else, got {} {} scale",
         dtype_name(dtype), scale.defined() ? "with a" : "without");
   check(!scale.defined() || (scale.dim() == 1 && scale.size(0) == values.size(0) && scale.is_contiguous()),
         ErrorCode::kInvalidArgument, "dense weight: expected one scale for each of {} rows", values.size(0));
@@ -71,7 +82,7 @@ Weight empty_two_four(std::int64_t rows, std::int64_t cols, DType dtype) {
   check(rows >= 0 && cols >= 0 && cols % 4 == 0, ErrorCode::kInvalidArgument,
         "2:4 weight: expected a number of columns that is a multiple of 4, got [{}, {}]", rows, cols);
   check(is_weight_dtype(dtype), ErrorCode::kUnsupported,
-        "2:4 weight: expected float32, bfloat16, float16 or float8_e4m3fn, got {}", dtype_name(dtype));
+        "2:4 weight: expected float32, bfloat16, float16, float8_e4m3fn or int8, got {}", dtype_name(dtype));
   const std::int64_t padded = (cols + kColumnMultiple - 1) / kColumnMultiple * kColumnMultiple;
   Weight weight{WeightFormat::kTwoFour,
                 rows,
@@ -115,6 +126,10 @@ bool set_two_four_row(Weight& weight, std::int64_t row, const void* values, cons
     good &= static_cast<unsigned>(std::popcount(nibble) == 2);
     mask[whole_bytes] = static_cast<std::uint8_t>(nibble | (formats::kFirstTwoBitmask << 4));
   }
+  if (weight.dtype() == DType::kInt8) {  // whose -128 looks like a -0
+    std::memcpy(value_row<std::uint8_t>(weight, row), values, static_cast<std::size_t>(weight.cols / 2));
+    return good != 0;
+  }
   with_bits(weight.dtype(), [&](auto zero) {
     using Bits = decltype(zero);
     constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
@@ -138,6 +153,35 @@ Weight two_four_from_dense(const at::Tensor& dense, const std::string& name) {
   args.violation = &violation;
   kernels::pack_24(args);
   kernels::check_packed(violation, name);
+  return weight;
+}
+
+Weight compacted(Weight weight) {
+  if (weight.format == WeightFormat::kTwoFour || weight.cols % 4 != 0 || weight.zero_point.defined())
+    return weight;
+  const kernels::WeightBits kind = kernels::weight_bits(weight.dtype());
+  std::atomic<bool> follows = true;
+  kernels::with_bits_of(weight.dtype(), [&](auto zero) {
+    using Bits = decltype(zero);
+    const auto mask = static_cast<Bits>(kind.magnitude_mask);
+    const auto* values = static_cast<const Bits*>(weight.values.const_data_ptr());
+    parallel_for(weight.rows, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end && follows.load(std::memory_order_relaxed); ++row) {
+        const Bits* group = values + row * weight.cols;
+        int most = 0;
+        for (std::int64_t i = 0; i < weight.cols; i += 4) {
+          const auto kept = [&](std::int64_t j) { return (group[i + j] & mask) != 0 ? 1 : 0; };
+          most = std::max(most, kept(0) + kept(1) + kept(2) + kept(3));
+        }
+        if (most > 2) follows.store(false, std::memory_order_relaxed);
+      }
+    });
+  });
+  if (!follows) return weight;
+  Weight packed = two_four_from_dense(weight.values, "2:4 weight");
+  weight.format = WeightFormat::kTwoFour;
+  weight.values = std::move(packed.values);
+  weight.mask = std::move(packed.mask);
   return weight;
 }
 
@@ -166,12 +210,6 @@ at::Tensor to_dense_values(const Weight& weight) {
   kernels::unpack_24(args);
   kernels::check_unpacked(violation, "2:4 weight");
   return dense;
-}
-
-at::Tensor to_dense_float(const Weight& weight) {
-  at::Tensor dense = to_dense_values(weight).to(at::kFloat);
-  if (!weight.quantized()) return dense;
-  return dense.mul(weight.scale.to(at::kFloat).unsqueeze(1));
 }
 
 }  // namespace grille::tensors

@@ -18,17 +18,26 @@ enum class WeightFormat {
 };
 
 // [rows, cols] = [out_features, in_features], on the CPU. Cheap to copy: the data are shared.
+// With a scale, the weight at (r, c) is (values[r, c] - zero_point[i, j]) * scale[i, j], where i = r /
+// block_rows and j = group_index[c], or c / block_cols where there is no group_index.
 struct Weight {
   WeightFormat format = WeightFormat::kDense;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  at::Tensor values;  // float32, bfloat16, float16 or float8_e4m3fn
+  at::Tensor values;  // float32, bfloat16, float16; float8_e4m3fn or int8, which have a scale
   at::Tensor mask;    // kTwoFour: uint8 [rows, mask_stride]
-  at::Tensor scale;   // float8: [rows], in the dtype that it is stored in; otherwise undefined
+  at::Tensor scale;   // in the dtype that it is stored in: [rows], or [blocks of rows, blocks of columns]
+  at::Tensor zero_point = {};   // int8, as scale, which then is 2-D; of a dense int8 weight; undefined: 0
+  at::Tensor group_index = {};  // int32 [cols]; undefined: in order
+  std::int64_t block_rows = 1;  // weights that share a scale; of a 2-D scale
+  std::int64_t block_cols = 0;
+  int bits = 8;  // of int8 values: 8, or 4 for -8 ... 7
 
   DType dtype() const;
   bool quantized() const { return scale.defined(); }
-  // Bytes of values, mask and scale, without padding.
+  // One scale a row and nothing else: what kernels take.
+  bool scaled_by_row() const { return quantized() && scale.dim() == 1; }
+  // Bytes of values, mask and scales, without padding.
   std::int64_t stored_bytes() const;
 };
 
@@ -51,6 +60,19 @@ std::int64_t first_bad_group(const std::uint8_t* bitmask, std::int64_t cols);
 // row, the group and its values at the first group with a third non-zero, a NaN or an infinity.
 Weight two_four_from_dense(const at::Tensor& dense, const std::string& name);
 
+// The same weight in 2:4 form if it is dense and every group has at most two non-zeros; else as it is. An
+// integer with zero points is never 2:4: its zeros are not weights of 0. Stops at the first group that has
+// three.
+Weight compacted(Weight weight);
+
+// The same weight in a form that kernels multiply, exactly: int8 with a scale a row as bfloat16 integers and
+// that scale; other integers, and float8 with more scales than one a row, as dequantized().
+Weight runnable(const Weight& weight);
+
+// The weight without a scale, as compressed-tensors dequantizes it: each operation rounded to the scale's
+// dtype. The form (dense or 2:4) stays.
+Weight dequantized(const Weight& weight);
+
 // View of a kTwoFour weight.
 formats::TwoFourBitmaskView two_four_view(const Weight& weight);
 
@@ -58,7 +80,7 @@ formats::TwoFourBitmaskView two_four_view(const Weight& weight);
 // outside [0, rows).
 at::Tensor gather_rows(const Weight& weight, const std::vector<std::int32_t>& ids, at::ScalarType dtype);
 
-// The weight as a dense float32 [rows, cols] tensor, scale applied.
+// The weight as a dense float32 [rows, cols] tensor, scale applied (in float32).
 at::Tensor to_dense_float(const Weight& weight);
 // The stored values (no scale applied) at their dense places, in the values' dtype.
 at::Tensor to_dense_values(const Weight& weight);

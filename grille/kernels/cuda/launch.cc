@@ -37,6 +37,11 @@ DeviceCaps current_device_caps() {
   return caps;
 }
 
+DeviceCaps cuda_device_caps(int index) {
+  const CurrentDevice device(index);
+  return current_device_caps();
+}
+
 int cuda_device_count() {
   int count = 0;
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;

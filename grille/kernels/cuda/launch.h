@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "grille/base/device.h"
+#include "grille/kernels/cuda_devices.h"
 
 namespace grille::kernels {
 
@@ -24,8 +25,5 @@ class CurrentDevice {
 
 // Of the current device.
 DeviceCaps current_device_caps();
-
-// Devices that this process can use; 0 without a driver.
-int cuda_device_count();
 
 }  // namespace grille::kernels
