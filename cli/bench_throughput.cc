@@ -88,7 +88,7 @@ void add_bench_throughput(CLI::App& bench) {
                   "grille bench throughput model/ --num-prompts 64 --input-len 256 --output-len 256\n"
                   "  grille bench throughput folder-with-config-json/ --load-format dummy --json",
                   [options](const CommandContext& context) { return run(*options, context); },
-                  RunsOn::kCpuOrCuda);
+                  RunsOn::kCpu);
   add_model_options(*command, options->model);
   command
       ->add_option("--load-format", options->load_format,

@@ -61,7 +61,7 @@ void add_chat(CLI::App& app) {
   CLI::App* command =
       add_command(app, "chat", "Talk with a model", "grille chat model/ --temperature 0.7",
                   [options](const CommandContext& context) { return run(*options, context); },
-                  RunsOn::kCpuOrCuda);
+                  RunsOn::kCpu);
   add_model_options(*command, options->model);
   command->add_option("--system", options->system, "A system message, before the conversation");
   add_generation_options(*command, options->generation);

@@ -91,10 +91,9 @@ std::int64_t peak_host_bytes() {
 at::Device resolve_device(const std::string& command, const std::string& device, RunsOn runs_on) {
   if (runs_on == RunsOn::kCuda || device == "cpu") return at::kCPU;  // kCuda: resolved without torch
   if (device == "auto") return runs_on == RunsOn::kCpu ? at::Device(at::kCPU) : tensors::best_device();
-  const at::Device found = tensors::open_device(device);
   check(runs_on == RunsOn::kCpuOrCuda, ErrorCode::kUnsupported,
         "--device {}: '{}' has no CUDA path yet; leave it out or use --device cpu", device, command);
-  return found;
+  return tensors::open_device(device);
 }
 
 // The result's entries on what the command used, and the last line of its log.

@@ -57,7 +57,7 @@ void add_generate(CLI::App& app) {
       add_command(app, "generate", "Continue a prompt",
                   "grille generate model/ --prompt 'The capital of France is' --max-tokens 32",
                   [options](const CommandContext& context) { return run(*options, context); },
-                  RunsOn::kCpuOrCuda);
+                  RunsOn::kCpu);
   add_model_options(*command, options->model);
   command->add_option("--prompt", options->prompt, "The text to continue")->required();
   command->add_flag("--chat", options->chat,

@@ -11,6 +11,7 @@ nlohmann::json to_json(const compress::Inspection& inspection) {
                       {"dtype", layer.dtype},
                       {"stored_bytes", layer.stored_bytes},
                       {"sparsity", layer.sparsity},
+                      {"two_four", layer.two_four},
                       {"violations", layer.violations}});
   }
   nlohmann::json object = {{"architecture", inspection.architecture},

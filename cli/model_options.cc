@@ -22,12 +22,8 @@ LoadedModel load_model(const ModelOptions& options, const CommandContext& contex
                                            : models::open_model(options.model);
   models::LoadOptions load;
   load.compute_dtype = context.options.compute_dtype();
-<<<<<<< HEAD
-  load.activations = options.activations == "full" ? nn::Activations::kFull : nn::Activations::kQuantized;
-  load.device = context.device;
-=======
   load.round_activations = options.activations != "full";
->>>>>>> formats
+  load.device = context.device;
   models::Decoder decoder = models::load_decoder(files, load, context.progress);
   for (const std::string& note : models::load_notes(files, decoder)) spdlog::info("{}", note);
   return {std::move(files), std::move(decoder)};

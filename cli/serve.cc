@@ -184,7 +184,7 @@ void add_serve(CLI::App& app) {
       add_command(app, "serve", "Serve a model over HTTP, as OpenAI's API does, with a web page",
                   "grille serve model/ --port 8000",
                   [options](const CommandContext& context) { return run(*options, context); },
-                  RunsOn::kCpuOrCuda);
+                  RunsOn::kCpu);
   add_model_options(*command, options->model);
   add_network_options(*command, *options);
   add_engine_options(*command, *options);

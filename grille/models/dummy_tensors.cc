@@ -90,17 +90,29 @@ void DummyTensors::add(const std::string& name, DType dtype, std::vector<std::in
 void DummyTensors::add_linear(const std::string& module, std::int64_t rows, std::int64_t cols, DType dtype,
                               const checkpoint::CompressionConfig& compression,
                               const std::string& class_name) {
-  const checkpoint::Fp8Group* group = compression.fp8_group(module, class_name);
+  using Scheme = checkpoint::QuantizationScheme;
+  const checkpoint::QuantizedGroup* group = compression.group_of(module, class_name);
   checkpoint::LinearForm form;
-  form.two_four = compression.is_two_four(module, class_name);
+  if (compression.is_two_four(module, class_name)) form.encoding = checkpoint::Encoding::kTwoFour;
   form.rows = rows;
   form.cols = cols;
-  form.dtype = group != nullptr ? DType::kFloat8E4M3 : dtype;
-  if (group != nullptr) form.scale_dtype = dtype;
+  form.dtype = dtype;
+  bool one_scale = false;
+  if (group != nullptr) {
+    const Scheme& scheme = group->scheme;
+    one_scale = scheme.strategy == Scheme::Strategy::kTensor;
+    check(scheme.format == Scheme::Format::kFloat && scheme.symmetric &&
+              (one_scale || scheme.strategy == Scheme::Strategy::kChannel),
+          ErrorCode::kUnsupported,
+          "config.json: random weights are not quantized or float8 with a scale for each row or tensor; {} is "
+          "{} with other scales or numbers",
+          module, checkpoint::format_name(scheme.format));
+    form.dtype = DType::kFloat8E4M3;
+    form.scale_dtype = dtype;
+  }
   for (checkpoint::TensorSpec& spec : checkpoint::linear_tensors(module, form)) {
-    const bool one_scale = spec.name.ends_with(".weight_scale") && group != nullptr &&
-                           group->scale == checkpoint::Fp8Group::Scale::kTensor;
-    add(spec.name, spec.dtype, one_scale ? std::vector<std::int64_t>{1} : std::move(spec.shape));
+    const bool scale = spec.name.ends_with(".weight_scale");
+    add(spec.name, spec.dtype, scale && one_scale ? std::vector<std::int64_t>{1} : std::move(spec.shape));
   }
   cols_[module] = cols;
   rows_[module] = rows;

@@ -11,15 +11,10 @@ namespace grille::models {
 
 struct LoadOptions {
   std::optional<DType> compute_dtype;  // empty: the checkpoint's
-<<<<<<< HEAD
-  // FP8 models with dynamic activations: round activations too (what a GPU does), or not.
-  nn::Activations activations = nn::Activations::kQuantized;
-  // Where the model runs: the CPU, or what tensors::open_device() gave.
-  at::Device device = at::kCPU;
-=======
   // Models with dynamic activations: round activations too (what a GPU does), or not.
   bool round_activations = true;
->>>>>>> formats
+  // Where the model runs: the CPU, or what tensors::open_device() gave.
+  at::Device device = at::kCPU;
 };
 
 // Layer by layer, from file to the form that the device's kernels read; no dense copy of a compressed weight is

@@ -163,6 +163,14 @@ std::string dense_format(at::ScalarType dtype) {
   return fmt::format("dense {}", dtype_name(tensors::dtype_from_torch(dtype)));
 }
 
+// What the values of an expanded weight were; runnable() made integers bfloat16.
+std::string stored_name(const WeightLinear& layer) {
+  if (layer.activations() == Activations::kInt8) return "int8, inputs not rounded";
+  const tensors::Weight& weight = layer.weight();
+  if (weight.quantized() && weight.dtype() == DType::kBFloat16) return "int8";
+  return std::string(dtype_name(weight.dtype()));
+}
+
 // The same tensor of every layer, on the device, as rows of one.
 at::Tensor merge(const std::vector<at::Tensor>& parts, const CudaWeightOptions& options) {
   std::vector<at::Tensor> moved;
@@ -258,12 +266,13 @@ std::unique_ptr<CudaWeight> make_cuda_weight(std::span<const WeightLinear* const
         ErrorCode::kInvalidArgument, "cuda weight: expected two layers of equal size to interleave");
   const WeightLinear& first = *layers.front();
   const bool two_four = first.weight().format == tensors::WeightFormat::kTwoFour;
-  const bool rounded = first.activations() == Activations::kQuantized;
+  const bool rounded = first.activations() == Activations::kFp8;
   const at::ScalarType stored = first.weight().values.scalar_type();
   const int capability = kernels::cuda_device_caps(options.device.index()).compute_capability;
   const at::Tensor bias = merge_of(layers, options, [](const WeightLinear& layer) { return layer.bias(); });
 
-  const bool packable = rounded || (stored == options.compute && stored != at::kFloat);
+  const bool packable =
+      rounded || (!first.weight().quantized() && stored == options.compute && stored != at::kFloat);
   if (two_four && packable && capability == 90)
     return make_two_four(layers, options, bias, std::move(workspace));
 
@@ -283,7 +292,7 @@ std::unique_ptr<CudaWeight> make_cuda_weight(std::span<const WeightLinear* const
   std::string format = dense_format(options.compute);
   if (!plain)
     format = fmt::format("{}, expanded from {}{}", format, two_four ? "2:4 " : "",
-                         dtype_name(tensors::dtype_from_torch(stored)));
+                         stored_name(first));
   return std::make_unique<DenseWeight>(values.to(options.compute), bias, format);
 }
 

@@ -6,12 +6,9 @@
 #include "grille/base/error.h"
 #include "grille/kernels/matmul.h"
 #include "grille/kernels/quantize_fp8_rows.h"
-<<<<<<< HEAD
+#include "grille/kernels/quantize_int8_rows.h"
 #include "grille/nn/cuda_weight.h"
 #include "grille/nn/ops.h"
-=======
-#include "grille/kernels/quantize_int8_rows.h"
->>>>>>> formats
 #include "grille/tensors/allocate.h"
 #include "grille/tensors/views.h"
 

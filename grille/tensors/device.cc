@@ -37,7 +37,7 @@ void load_torch_cuda(const std::string& name) {
     if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) why = dlerror();
   });
   check(why.empty(), ErrorCode::kUnsupported,
-        "--device {}: torch's CUDA library cannot be loaded ({}); run 'tools/setup.sh cuda'", name, why);
+        "--device {}: torch's CUDA library cannot be loaded ({}); use --device cpu", name, why);
 }
 
 }  // namespace
