@@ -36,11 +36,12 @@ double seconds_since(Clock::time_point start) {
 
 // What one token has to read: every weight once, but of a separate embedding only a row.
 std::int64_t weight_bytes(const grille::models::Decoder& decoder) {
-  std::int64_t bytes = decoder.head->weight().stored_bytes();
+  const auto stored_bytes = [](const grille::nn::Linear& linear) {
+    return dynamic_cast<const grille::nn::WeightLinear&>(linear).weight().stored_bytes();
+  };
+  std::int64_t bytes = stored_bytes(*decoder.head);
   for (const auto& layer : decoder.layers) {
-    for (const auto& linear : layer.linears) {
-      bytes += dynamic_cast<const grille::nn::WeightLinear&>(*linear).weight().stored_bytes();
-    }
+    for (const auto& linear : layer.linears) bytes += stored_bytes(*linear);
   }
   return bytes;
 }

@@ -83,12 +83,11 @@ nlohmann::json run(const ThroughputCommand& command, const CommandContext& conte
 
 void add_bench_throughput(CLI::App& bench) {
   auto options = std::make_shared<ThroughputCommand>();
-  CLI::App* command =
-      add_command(bench, "throughput", "Requests of random tokens, all at once, through the engine",
-                  "grille bench throughput model/ --num-prompts 64 --input-len 256 --output-len 256\n"
-                  "  grille bench throughput folder-with-config-json/ --load-format dummy --json",
-                  [options](const CommandContext& context) { return run(*options, context); },
-                  RunsOn::kCpu);
+  CLI::App* command = add_command(
+      bench, "throughput", "Requests of random tokens, all at once, through the engine",
+      "grille bench throughput model/ --num-prompts 64 --input-len 256 --output-len 256\n"
+      "  grille bench throughput folder-with-config-json/ --load-format dummy --json",
+      [options](const CommandContext& context) { return run(*options, context); }, RunsOn::kCpu);
   add_model_options(*command, options->model);
   command
       ->add_option("--load-format", options->load_format,

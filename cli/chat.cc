@@ -58,10 +58,9 @@ nlohmann::json run(const ChatOptions& options, const CommandContext& context) {
 
 void add_chat(CLI::App& app) {
   auto options = std::make_shared<ChatOptions>();
-  CLI::App* command =
-      add_command(app, "chat", "Talk with a model", "grille chat model/ --temperature 0.7",
-                  [options](const CommandContext& context) { return run(*options, context); },
-                  RunsOn::kCpu);
+  CLI::App* command = add_command(
+      app, "chat", "Talk with a model", "grille chat model/ --temperature 0.7",
+      [options](const CommandContext& context) { return run(*options, context); }, RunsOn::kCpu);
   add_model_options(*command, options->model);
   command->add_option("--system", options->system, "A system message, before the conversation");
   add_generation_options(*command, options->generation);

@@ -70,10 +70,7 @@ void add_common_options(CLI::App& command, CommonOptions& options, RunsOn runs_o
   const char* devices = "cpu, cuda or cuda:N; default: cuda where there is one";
   if (runs_on == RunsOn::kCpu) devices = "cpu (CUDA comes to this command in a later version)";
   if (runs_on == RunsOn::kCuda) devices = "cuda or cuda:N";
-  command
-      .add_option("--device", options.device, devices)
-      ->option_text("DEVICE")
-      ->group(group);
+  command.add_option("--device", options.device, devices)->option_text("DEVICE")->group(group);
   if (runs_on != RunsOn::kCuda) add_cpu_options(command, options, group);
   command.add_option("--seed", options.seed, "Random seed")->group(group)->capture_default_str();
   command.add_flag("--json", options.json, "Print one JSON object to stdout and nothing else")->group(group);
@@ -200,8 +197,8 @@ int run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", GRILLE_VERSION);
   app.require_subcommand(1);
   app.footer("'grille COMMAND --help' explains a command.");
-  for (const auto add :
-       {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat, add_serve, add_bench})
+  for (const auto add : {add_inspect, add_prune, add_quantize, add_convert, add_eval, add_generate, add_chat,
+                         add_serve, add_bench})
     add(app);
   try {
     check_command(

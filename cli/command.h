@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include <CLI/CLI.hpp>
 #include <c10/core/Device.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/progress_bar.h"
@@ -38,8 +38,8 @@ struct CommandContext {
 
 using CommandBody = std::function<nlohmann::json(const CommandContext&)>;
 
-// Which devices a command has code for. kCuda: it needs no torch; it checks --device itself, and has no --dtype
-// and no --threads.
+// Which devices a command has code for. kCuda: it needs no torch; it checks --device itself, and has no
+// --dtype and no --threads.
 enum class RunsOn : std::uint8_t { kCpu, kCuda, kCpuOrCuda };
 
 // Registers `name` with the common options on `app`. `body` runs after parsing; what it returns is

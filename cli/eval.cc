@@ -81,11 +81,10 @@ void add_eval(CLI::App& app) {
   CLI::App* eval = app.add_subcommand("eval", "Measure a model");
   eval->require_subcommand(1);
   auto options = std::make_shared<PerplexityCommand>();
-  CLI::App* command =
-      add_command(*eval, "perplexity", "Perplexity of a text",
-                  "grille eval perplexity model/ --text wiki.test.raw --text-format hf-wikitext",
-                  [options](const CommandContext& context) { return run(*options, context); },
-                  RunsOn::kCpuOrCuda);
+  CLI::App* command = add_command(
+      *eval, "perplexity", "Perplexity of a text",
+      "grille eval perplexity model/ --text wiki.test.raw --text-format hf-wikitext",
+      [options](const CommandContext& context) { return run(*options, context); }, RunsOn::kCpuOrCuda);
   add_model_options(*command, options->model);
   command->add_option("--text", options->text, "A text file, tokenized whole and cut into windows")
       ->check(CLI::ExistingFile);

@@ -53,11 +53,10 @@ nlohmann::json run(const GenerateOptions& options, const CommandContext& context
 
 void add_generate(CLI::App& app) {
   auto options = std::make_shared<GenerateOptions>();
-  CLI::App* command =
-      add_command(app, "generate", "Continue a prompt",
-                  "grille generate model/ --prompt 'The capital of France is' --max-tokens 32",
-                  [options](const CommandContext& context) { return run(*options, context); },
-                  RunsOn::kCpu);
+  CLI::App* command = add_command(
+      app, "generate", "Continue a prompt",
+      "grille generate model/ --prompt 'The capital of France is' --max-tokens 32",
+      [options](const CommandContext& context) { return run(*options, context); }, RunsOn::kCpu);
   add_model_options(*command, options->model);
   command->add_option("--prompt", options->prompt, "The text to continue")->required();
   command->add_flag("--chat", options->chat,

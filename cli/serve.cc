@@ -157,9 +157,10 @@ void add_engine_options(CLI::App& command, ServeOptions& options) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command
-      .add_option("--kv-cache-memory-bytes", options.engine.kv_bytes,
-                  "Memory for keys and values, such as 8G; 0: room for --max-num-seqs of the longest sequence, "
-                  "but at most 4 GiB")
+      .add_option(
+          "--kv-cache-memory-bytes", options.engine.kv_bytes,
+          "Memory for keys and values, such as 8G; 0: room for --max-num-seqs of the longest sequence, "
+          "but at most 4 GiB")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   command.add_flag("!--no-prefix-caching", options.engine.prefix_cache,
@@ -180,11 +181,10 @@ void add_engine_options(CLI::App& command, ServeOptions& options) {
 
 void add_serve(CLI::App& app) {
   auto options = std::make_shared<ServeOptions>();
-  CLI::App* command =
-      add_command(app, "serve", "Serve a model over HTTP, as OpenAI's API does, with a web page",
-                  "grille serve model/ --port 8000",
-                  [options](const CommandContext& context) { return run(*options, context); },
-                  RunsOn::kCpu);
+  CLI::App* command = add_command(
+      app, "serve", "Serve a model over HTTP, as OpenAI's API does, with a web page",
+      "grille serve model/ --port 8000",
+      [options](const CommandContext& context) { return run(*options, context); }, RunsOn::kCpu);
   add_model_options(*command, options->model);
   add_network_options(*command, *options);
   add_engine_options(*command, *options);

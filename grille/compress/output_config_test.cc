@@ -75,7 +75,8 @@ TEST(CompressionFor, SeveralSchemesAreSeveralGroups) {
   int4.block_cols = 8;
   const std::string down = "model.layers.0.mlp.down_proj";
   const auto config = compression_for({{kQuery, int4}, {kUp, form(false, true)}, {down, int4}});
-  const auto read = checkpoint::parse_compression_config({{"quantization_config", checkpoint::to_json(config)}});
+  const auto read =
+      checkpoint::parse_compression_config({{"quantization_config", checkpoint::to_json(config)}});
   EXPECT_EQ(checkpoint::to_json(config)["format"], "mixed-precision");
   EXPECT_EQ(read.group_of(kQuery)->scheme, checkpoint::scheme_of(int4));
   EXPECT_EQ(read.group_of(down)->name, "group_0");

@@ -12,8 +12,8 @@ namespace grille::kernels {
 // per-token scales, and q = x / scale rounded to nearest even. No value saturates.
 // x: [m, k] float32, bfloat16 or float16; q: [m, k] float8_e4m3; scale: [m].
 // Throws Error{kInvalidArgument} for mismatched shapes or dtypes, or naming a row with a NaN or an infinity.
-// On a CUDA stream all lie on its device, and the call only enqueues: there, a row with a NaN or an infinity gets
-// that as its scale instead, so that what is computed from it is not finite either.
+// On a CUDA stream all lie on its device, and the call only enqueues: there, a row with a NaN or an infinity
+// gets that as its scale instead, so that what is computed from it is not finite either.
 void quantize_fp8_rows(const ConstMatrixView& x, const MatrixView& q, float* scale,
                        const Stream& stream = {});
 

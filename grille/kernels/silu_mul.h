@@ -13,9 +13,9 @@ namespace grille::kernels {
 void silu_mul(const ConstMatrixView& gate, const ConstMatrixView& up, const MatrixView& y,
               const Stream& stream = {});
 
-// The same with gate and up side by side: y[i, j] = silu(x[i, 2 j]) * x[i, 2 j + 1]. x [m, 2 n], y [m, n], of one
-// dtype; y must not overlap x. On a CUDA stream only: there, one product of interleaved weights gives x. Throws
-// Error{kInvalidArgument} on mismatch, Error{kUnsupported} for the CPU.
+// The same with gate and up side by side: y[i, j] = silu(x[i, 2 j]) * x[i, 2 j + 1]. x [m, 2 n], y [m, n], of
+// one dtype; y must not overlap x. On a CUDA stream only: there, one product of interleaved weights gives x.
+// Throws Error{kInvalidArgument} on mismatch, Error{kUnsupported} for the CPU.
 void silu_mul_pairs(const ConstMatrixView& x, const MatrixView& y, const Stream& stream);
 
 }  // namespace grille::kernels

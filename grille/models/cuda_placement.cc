@@ -56,8 +56,7 @@ void CudaPlacement::place_frame(Decoder& decoder) {
     const nn::WeightLinear* source = &head;
     weight = weight_of({&source, 1}, false);
   }
-  decoder.head =
-      std::make_unique<nn::CudaLinear>(weight, head.in_features(), head.out_features(), 0, 1);
+  decoder.head = std::make_unique<nn::CudaLinear>(weight, head.in_features(), head.out_features(), 0, 1);
 }
 
 std::string CudaPlacement::summary() const {

@@ -101,12 +101,13 @@ void DummyTensors::add_linear(const std::string& module, std::int64_t rows, std:
   if (group != nullptr) {
     const Scheme& scheme = group->scheme;
     one_scale = scheme.strategy == Scheme::Strategy::kTensor;
-    check(scheme.format == Scheme::Format::kFloat && scheme.symmetric &&
-              (one_scale || scheme.strategy == Scheme::Strategy::kChannel),
-          ErrorCode::kUnsupported,
-          "config.json: random weights are not quantized or float8 with a scale for each row or tensor; {} is "
-          "{} with other scales or numbers",
-          module, checkpoint::format_name(scheme.format));
+    check(
+        scheme.format == Scheme::Format::kFloat && scheme.symmetric &&
+            (one_scale || scheme.strategy == Scheme::Strategy::kChannel),
+        ErrorCode::kUnsupported,
+        "config.json: random weights are not quantized or float8 with a scale for each row or tensor; {} is "
+        "{} with other scales or numbers",
+        module, checkpoint::format_name(scheme.format));
     form.dtype = DType::kFloat8E4M3;
     form.scale_dtype = dtype;
   }

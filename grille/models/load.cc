@@ -144,7 +144,8 @@ Decoder load_decoder(const ModelFiles& files, const LoadOptions& options, Progre
   if (options.device.is_cuda()) {
     CudaPlacement placement(options.device, decoder.compute_dtype());
     placement.place_frame(decoder);
-    load_layers(files, options, progress, decoder, [&](DecoderLayer& layer) { placement.place_layer(layer); });
+    load_layers(files, options, progress, decoder,
+                [&](DecoderLayer& layer) { placement.place_layer(layer); });
     spdlog::info("weights on {}: {}", options.device.str(), placement.summary());
     return decoder;
   }

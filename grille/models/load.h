@@ -17,9 +17,9 @@ struct LoadOptions {
   at::Device device = at::kCPU;
 };
 
-// Layer by layer, from file to the form that the device's kernels read; no dense copy of a compressed weight is
-// made where the device has a kernel for it.
-// Unquantized weights are narrowed to the compute dtype when that is smaller than theirs.
+// Layer by layer, from file to the form that the device's kernels read; no dense copy of a compressed weight
+// is made where the device has a kernel for it. Unquantized weights are narrowed to the compute dtype when
+// that is smaller than theirs.
 Decoder load_decoder(const ModelFiles& files, const LoadOptions& options, Progress& progress);
 
 // The parts, for programs that hold one block at a time: a decoder without layers, and one layer. On the CPU.

@@ -21,8 +21,8 @@ class Attention {
                              const at::Tensor& value) = 0;
 };
 
-// Every token attends to the earlier ones of its own segment; segments follow each other in the rows. On the CPU
-// by kernels::attention_paged(), on other devices by torch.
+// Every token attends to the earlier ones of its own segment; segments follow each other in the rows. On the
+// CPU by kernels::attention_paged(), on other devices by torch.
 class SegmentAttention final : public Attention {
  public:
   // Lengths of the segments (documents); they add up to the number of tokens.

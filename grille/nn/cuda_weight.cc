@@ -291,8 +291,7 @@ std::unique_ptr<CudaWeight> make_cuda_weight(std::span<const WeightLinear* const
   });
   std::string format = dense_format(options.compute);
   if (!plain)
-    format = fmt::format("{}, expanded from {}{}", format, two_four ? "2:4 " : "",
-                         stored_name(first));
+    format = fmt::format("{}, expanded from {}{}", format, two_four ? "2:4 " : "", stored_name(first));
   return std::make_unique<DenseWeight>(values.to(options.compute), bias, format);
 }
 

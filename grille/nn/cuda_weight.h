@@ -16,15 +16,16 @@ namespace grille::nn {
 // Scratch memory of the 2:4 kernels, for all layers whose calls follow each other on one stream.
 class CudaWorkspace {
  public:
-  // At least `bytes`; it begins with kernels::kMatmul24CounterBytes zeros, as every kernel leaves it. Allocates
-  // where more is asked for than ever before.
+  // At least `bytes`; it begins with kernels::kMatmul24CounterBytes zeros, as every kernel leaves it.
+  // Allocates where more is asked for than ever before.
   const at::Tensor& reserve(std::size_t bytes, at::Device device);
 
  private:
   at::Tensor memory_;
 };
 
-// The weight of one layer, or of several that read the same input as one: then one product serves all of them.
+// The weight of one layer, or of several that read the same input as one: then one product serves all of
+// them.
 class CudaWeight {
  public:
   virtual ~CudaWeight() = default;
@@ -49,8 +50,9 @@ struct CudaWeightOptions {
 //   2:4 of a 16-bit compute dtype or float8  packed for compute capability 9.0
 //   dense float8 with rounded activations    as it is, on compute capability 8.9 and newer
 //   dense                                    in the compute dtype
-// What a device or a dtype has no kernel for is expanded to a dense weight of the compute dtype: format() says so.
-// The layers agree in format, dtype, in_features and activations. Throws Error{kInvalidArgument} if they do not.
+// What a device or a dtype has no kernel for is expanded to a dense weight of the compute dtype: format()
+// says so. The layers agree in format, dtype, in_features and activations. Throws Error{kInvalidArgument} if
+// they do not.
 std::unique_ptr<CudaWeight> make_cuda_weight(std::span<const WeightLinear* const> layers,
                                              const CudaWeightOptions& options,
                                              std::shared_ptr<CudaWorkspace> workspace);

@@ -62,7 +62,9 @@ struct PreparedTokens {
 
 }  // namespace
 
-at::Tensor Linear::forward_as(const at::Tensor& x, at::ScalarType dtype) const { return forward(x).to(dtype); }
+at::Tensor Linear::forward_as(const at::Tensor& x, at::ScalarType dtype) const {
+  return forward(x).to(dtype);
+}
 
 void Linear::forward_add(const at::Tensor& x, at::Tensor& hidden) const { hidden.add_(forward(x)); }
 

@@ -1,5 +1,5 @@
-// The small operations between linear layers, on at::Tensor. x is float32, bfloat16 or float16, on the CPU or a
-// CUDA device, and so is what belongs to it.
+// The small operations between linear layers, on at::Tensor. x is float32, bfloat16 or float16, on the CPU or
+// a CUDA device, and so is what belongs to it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

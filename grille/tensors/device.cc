@@ -46,8 +46,7 @@ at::Device open_device(const std::string& name) {
   if (name == "cpu") return at::kCPU;
   const int index = cuda_index(name);
   const int count = kernels::cuda_device_count();
-  check(index < count, ErrorCode::kInvalidArgument,
-        "--device {}: {}; leave it out or use --device cpu", name,
+  check(index < count, ErrorCode::kInvalidArgument, "--device {}: {}; leave it out or use --device cpu", name,
         count == 0 ? "this machine (or this build) has no CUDA device"
                    : fmt::format("there are {} CUDA devices, counted from 0", count));
   load_torch_cuda(name);

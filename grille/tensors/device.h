@@ -9,13 +9,14 @@
 
 namespace grille::tensors {
 
-// "cpu", "cuda" (the first one) or "cuda:N". The first CUDA device that is asked for loads torch's CUDA library;
-// a program that never asks starts without it. Throws Error{kInvalidArgument} for another name or a device that
-// is not there, Error{kUnsupported} in a build without CUDA or where torch's CUDA library cannot be loaded.
+// "cpu", "cuda" (the first one) or "cuda:N". The first CUDA device that is asked for loads torch's CUDA
+// library; a program that never asks starts without it. Throws Error{kInvalidArgument} for another name or a
+// device that is not there, Error{kUnsupported} in a build without CUDA or where torch's CUDA library cannot
+// be loaded.
 at::Device open_device(const std::string& name);
 
-// The first CUDA device, or the CPU where there is none; also, with a warning in the log, where torch's CUDA library
-// cannot be loaded.
+// The first CUDA device, or the CPU where there is none; also, with a warning in the log, where torch's CUDA
+// library cannot be loaded.
 at::Device best_device();
 
 // The most memory that torch has held on the CUDA device at once, in bytes.

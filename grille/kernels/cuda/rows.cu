@@ -41,8 +41,7 @@ __global__ void rms_norm_kernel(DeviceRows<const T> x, const float* weight, floa
     float v[count];
     load_floats(v, from + j);
 #pragma unroll
-    for (int i = 0; i < count; ++i)
-      v[i] = __ldg(weight + j + i) * to_float(from_float<T>(v[i] * factor));
+    for (int i = 0; i < count; ++i) v[i] = __ldg(weight + j + i) * to_float(from_float<T>(v[i] * factor));
     store_floats(to + j, v);
   });
 }

@@ -36,7 +36,8 @@ struct DeviceMatrix {
 struct Shape {
   std::int64_t rows, cols, gap;
 };
-constexpr Shape kShapes[] = {{1, 1, 0}, {3, 5, 3}, {4, 64, 0}, {2, 576, 8}, {5, 577, 7}, {3, 8192, 0}, {2, 9000, 0}};
+constexpr Shape kShapes[] = {{1, 1, 0},   {3, 5, 3},    {4, 64, 0},  {2, 576, 8},
+                             {5, 577, 7}, {3, 8192, 0}, {2, 9000, 0}};
 
 class GpuRows : public ::testing::Test {
  protected:
@@ -59,7 +60,8 @@ double unit(DType dtype) {
 void expect_close(const Matrix& got, const Matrix& expected, double relative, double absolute) {
   for (std::int64_t i = 0; i < got.rows; ++i) {
     for (std::int64_t j = 0; j < got.cols; ++j) {
-      ASSERT_LE(std::fabs(got.at(i, j) - expected.at(i, j)), relative * std::fabs(expected.at(i, j)) + absolute)
+      ASSERT_LE(std::fabs(got.at(i, j) - expected.at(i, j)),
+                relative * std::fabs(expected.at(i, j)) + absolute)
           << dtype_name(got.dtype) << " [" << got.rows << ", " << got.cols << "] at " << i << ", " << j;
     }
   }
@@ -102,8 +104,10 @@ TEST_F(GpuRows, SiluMulPairsIsSiluMulOfEvenAndOddColumns) {
       Matrix gate(dtype, s.rows, s.cols, 0), up = gate, expected = gate;
       for (std::int64_t i = 0; i < s.rows; ++i) {
         for (std::int64_t j = 0; j < s.cols; ++j) {
-          set_reference_value(dtype, gate.data.data(), i * gate.stride + j, static_cast<float>(x.at(i, 2 * j)));
-          set_reference_value(dtype, up.data.data(), i * up.stride + j, static_cast<float>(x.at(i, 2 * j + 1)));
+          set_reference_value(dtype, gate.data.data(), i * gate.stride + j,
+                              static_cast<float>(x.at(i, 2 * j)));
+          set_reference_value(dtype, up.data.data(), i * up.stride + j,
+                              static_cast<float>(x.at(i, 2 * j + 1)));
         }
       }
       silu_mul(gate.view(), up.view(), expected.view());
@@ -135,7 +139,8 @@ TEST_F(GpuRows, QuantizeFp8RowsAsOnTheCpuBitForBit) {
       Matrix x(dtype, s.rows, s.cols, 1, 3.0f, s.gap);
       set_reference_value(dtype, x.data.data(), (s.rows - 1) * x.stride, -0.0f);
       if (s.rows > 2) {  // a row of zeros
-        for (std::int64_t j = 0; j < s.cols; ++j) set_reference_value(dtype, x.data.data(), x.stride + j, 0.0f);
+        for (std::int64_t j = 0; j < s.cols; ++j)
+          set_reference_value(dtype, x.data.data(), x.stride + j, 0.0f);
       }
       std::vector<std::uint8_t> codes(static_cast<std::size_t>(s.rows * s.cols));
       std::vector<float> scales(static_cast<std::size_t>(s.rows));
