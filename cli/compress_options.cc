@@ -33,6 +33,7 @@ nlohmann::json layer_json(const compress::LayerReport& layer) {
   if (layer.relative_error) object["relative_error"] = *layer.relative_error;
   if (layer.damping) object["damping"] = *layer.damping;
   if (layer.saturated > 0) object["saturated"] = layer.saturated;
+  if (layer.swaps) object["swaps"] = *layer.swaps;
   return object;
 }
 

@@ -1,4 +1,5 @@
 // grille prune
+#include <array>
 #include <iostream>
 
 #include <spdlog/spdlog.h>
@@ -16,6 +17,7 @@ struct PruneCommand {
   std::string pattern = "2:4";
   std::optional<double> sparsity;
   std::string method = "sparsegpt";
+  std::string refine = "none";
   std::vector<std::string> calibration;
   std::int64_t samples = 128;
   std::int64_t context = 0;
@@ -23,12 +25,28 @@ struct PruneCommand {
   const CLI::App* command = nullptr;
 };
 
+constexpr std::array kMethods = {compress::Method::kMagnitude, compress::Method::kWanda,
+                                 compress::Method::kRia,       compress::Method::kSparseGpt,
+                                 compress::Method::kAdmm,      compress::Method::kAlps};
+
+std::vector<std::string> method_names() {
+  std::vector<std::string> names;
+  for (const auto method : kMethods) names.push_back(compress::method_name(method));
+  return names;
+}
+
 compress::Method parse_method(const std::string& name) {
-  for (const auto method :
-       {compress::Method::kMagnitude, compress::Method::kWanda, compress::Method::kSparseGpt}) {
+  for (const auto method : kMethods) {
     if (compress::method_name(method) == name) return method;
   }
   fail(ErrorCode::kInternal, "method '{}'", name);
+}
+
+compress::Refine parse_refine(const std::string& name) {
+  for (const auto refine : {compress::Refine::kNone, compress::Refine::kMask, compress::Refine::kWeights}) {
+    if (compress::refine_name(refine) == name) return refine;
+  }
+  fail(ErrorCode::kInternal, "refine '{}'", name);
 }
 
 text::CalibrationOptions calibration_options(const PruneCommand& options, const models::ModelFiles& files,
@@ -51,9 +69,9 @@ nlohmann::json estimate_json(const compress::Estimate& estimate) {
 }
 
 // An option that would change nothing is a mistake.
-void check_used(const PruneCommand& options) {
+void check_used(const PruneCommand& options, const compress::PruneOptions& prune) {
   const auto given = [&](const char* name) { return options.command->count(name) > 0; };
-  check(options.method == "sparsegpt" || !given("--damping"), ErrorCode::kInvalidArgument,
+  check(compress::damping_of(prune).has_value() || !given("--damping"), ErrorCode::kInvalidArgument,
         "--damping: --method {} has none", options.method);
   for (const char* name : {"--samples", "--context", "--true-sequential"}) {
     check(!options.calibration.empty() || !given(name), ErrorCode::kInvalidArgument,
@@ -66,10 +84,11 @@ nlohmann::json run(const PruneCommand& options, const CommandContext& context) {
   pipeline.prune = options.prune;
   pipeline.prune->pattern = prune::parse_pattern(options.pattern, options.sparsity);
   pipeline.prune->method = parse_method(options.method);
-  check_used(options);
-  check(!options.calibration.empty() || !compress::method_needs_calibration(pipeline.prune->method),
-        ErrorCode::kInvalidArgument, "--method {} needs text to calibrate on: give --calibration FILE",
-        options.method);
+  pipeline.prune->refine = parse_refine(options.refine);
+  check_used(options, *pipeline.prune);
+  check(!options.calibration.empty() || !compress::needs_calibration(*pipeline.prune),
+        ErrorCode::kInvalidArgument, "--method {}{} needs text to calibrate on: give --calibration FILE",
+        options.method, options.refine == "none" ? "" : " with --refine");
 
   const models::ModelFiles files = models::open_model(options.output.model);
   if (!options.dry_run) compress::check_output(files, pipeline, options.output.directory);
@@ -108,7 +127,13 @@ void add_prune(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--sparsity", options->sparsity, "Share of zeros for unstructured (default 0.5)");
   command->add_option("--method", options->method, "How the weights to remove are chosen")
-      ->check(CLI::IsMember({"magnitude", "wanda", "sparsegpt"}))
+      ->check(CLI::IsMember(method_names()))
+      ->capture_default_str();
+  command
+      ->add_option("--refine", options->refine,
+                   "Then exchange kept and pruned weights of a group while that lowers the layer's error; mask: kept "
+                   "weights are the model's own; weights: they become the best ones for the mask")
+      ->check(CLI::IsMember({"none", "mask", "weights"}))
       ->capture_default_str();
   command
       ->add_option("--calibration", options->calibration,
@@ -120,9 +145,10 @@ void add_prune(CLI::App& app) {
   command->add_option("--context", options->context, "Tokens a window (default: 2048 or the model's longest)")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 24));
   command
-      ->add_option("--damping", options->prune.damping, "SparseGPT: share of the mean added to H's diagonal")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
+      ->add_option("--damping", options->prune.damping,
+                   "Share of the mean added to H's diagonal (default: 0.01; admm 0.1); for sparsegpt, admm, alps and "
+                   "--refine weights")
+      ->check(CLI::Range(1e-9, 1.0));
   command->add_flag("--true-sequential", options->prune.true_sequential,
                     "Layers of a block see inputs that its pruned layers made (slower)");
   command

@@ -5,9 +5,8 @@
 
 #include "grille/base/error.h"
 #include "grille/base/interrupt.h"
+#include "grille/compress/prune_layer.h"
 #include "grille/compress/selection.h"
-#include "grille/prune/scores.h"
-#include "grille/prune/sparsegpt.h"
 #include "grille/quantize/fp8.h"
 #include "grille/quantize/integer.h"
 #include "grille/tensors/finite.h"
@@ -75,26 +74,6 @@ tensors::Weight quantized(const tensors::Weight& weight, const Options& options,
   return std::move(result.weight);
 }
 
-struct Pruned {
-  at::Tensor weight;  // float32
-  std::optional<double> damping;
-};
-
-Pruned prune_weight(const at::Tensor& dense, const PruneOptions& options,
-                    const prune::InputStatistics* statistics, const at::Tensor& hessian) {
-  if (options.method == Method::kSparseGpt) {
-    const prune::SparseGptResult result =
-        prune::sparsegpt(dense, hessian, options.pattern, {options.damping, 128});
-    return {result.weight, result.damping};
-  }
-  const bool wanda = options.method == Method::kWanda;
-  const at::Tensor scores =
-      wanda ? prune::wanda_scores(dense, statistics->mean_squares()) : prune::magnitude_scores(dense);
-  const at::Tensor keep =
-      prune::keep_mask(scores, options.pattern, wanda ? prune::Scope::kRow : prune::Scope::kMatrix);
-  return {dense.mul(keep), std::nullopt};
-}
-
 // One block in work: its layer as it runs now, and what has become of its weights.
 class BlockWork {
  public:
@@ -130,7 +109,7 @@ class BlockWork {
 
   void keep(Slot slot) {
     const std::string name = models::module_name(index_, slot);
-    LayerReport report{name, 0.0, std::nullopt, std::nullopt, 0, 0.0};
+    LayerReport report{.name = name};
     const tensors::Weight weight = models::load_weight(files_, index_, slot);
     tensors::Weight stored =
         stored_weight(weight, files_, options_, options_.quantize, name, &report.saturated);
@@ -149,8 +128,8 @@ class BlockWork {
     const std::string name = models::module_name(index_, slot);
     const tensors::Weight source = models::load_weight(files_, index_, slot);
     const at::Tensor dense = tensors::to_dense_float(source);
-    const Pruned pruned = prune_weight(dense, *options_.prune, statistics, hessian);
-    LayerReport report{name, 0.0, std::nullopt, pruned.damping, 0, 0.0};
+    const PrunedLayer pruned = prune_layer(dense, *options_.prune, statistics, hessian);
+    LayerReport report{.name = name, .damping = pruned.damping, .swaps = pruned.swaps};
     if (hessian.defined()) report.relative_error = prune::relative_error(dense, pruned.weight, hessian);
 
     const at::Tensor values = stored_values(pruned.weight, stored_dtype(source, files_, options_), name);

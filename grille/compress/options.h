@@ -15,7 +15,13 @@
 
 namespace grille::compress {
 
-enum class Method { kMagnitude, kWanda, kSparseGpt };
+enum class Method { kMagnitude, kWanda, kRia, kSparseGpt, kAdmm, kAlps };
+// What prune::refine() does after the method has chosen a mask.
+enum class Refine {
+  kNone,
+  kMask,     // exchanges weights; the kept ones are the source's
+  kWeights,  // exchanges weights and solves for the kept ones
+};
 enum class Quantization {
   kNone,
   kFp8Dynamic,   // float8 weights with a scale a row; inputs are rounded too, with a scale a token
@@ -31,19 +37,24 @@ enum class OutputFormat {
 
 std::string quantization_name(Quantization quantization);  // "none", "fp8-dynamic", ...
 std::string output_format_name(OutputFormat format);       // "compressed", "dense", "marlin-24"
-std::string method_name(Method method);                    // "magnitude", "wanda", "sparsegpt"
-bool method_needs_calibration(Method method);
+std::string method_name(Method method);                    // "magnitude", "wanda", "ria", ...
+std::string refine_name(Refine refine);                    // "none", "mask", "weights"
 
 struct PruneOptions {
   prune::Pattern pattern;
   Method method = Method::kSparseGpt;
-  double damping = 0.01;
+  Refine refine = Refine::kNone;
+  std::optional<double> damping;  // share of the mean added to H's diagonal; empty: the method's own
   bool true_sequential = false;  // layers of a block see inputs that the block's pruned layers made
   // Which linear layers, in compressed-tensors' syntax: a class name ("Linear"), a full module name, or
   // "re:<regular expression>". The head and the embedding are never pruned.
   std::vector<std::string> targets = {"Linear"};
   std::vector<std::string> ignore = {"lm_head"};
 };
+
+bool needs_calibration(const PruneOptions& options);
+// The damping that pruning uses, or nothing where neither method nor refinement has one.
+std::optional<double> damping_of(const PruneOptions& options);
 
 struct Options {
   std::optional<PruneOptions> prune;
@@ -69,6 +80,7 @@ struct LayerReport {
   std::optional<double> damping;         // SparseGPT's
   std::int64_t saturated = 0;            // FP8 weights cut off at the largest value
   double seconds = 0.0;
+  std::optional<std::int64_t> swaps = std::nullopt;  // that refinement made
 };
 
 struct Report {

@@ -20,6 +20,7 @@ json to_json(const LayerReport& report) {
   if (report.relative_error) object["relative_error"] = *report.relative_error;
   if (report.damping) object["damping"] = *report.damping;
   if (report.saturated > 0) object["saturated"] = report.saturated;
+  if (report.swaps) object["swaps"] = *report.swaps;
   return object;
 }
 
@@ -28,14 +29,19 @@ checkpoint::Encoding part_encoding(const tensors::Weight& weight) {
   return two_four ? checkpoint::Encoding::kTwoFour : checkpoint::Encoding::kPlain;
 }
 
-std::optional<double> optional_number(const json& object, const char* key) {
-  return object.contains(key) ? std::optional<double>(object.at(key).get<double>()) : std::nullopt;
+template <typename Number>
+std::optional<Number> optional_number(const json& object, const char* key) {
+  return object.contains(key) ? std::optional<Number>(object.at(key).get<Number>()) : std::nullopt;
 }
 
 LayerReport from_json(const json& object) {
-  return {object.at("name").get<std::string>(),       object.at("sparsity").get<double>(),
-          optional_number(object, "relative_error"),  optional_number(object, "damping"),
-          object.value("saturated", std::int64_t{0}), object.at("seconds").get<double>()};
+  return {.name = object.at("name").get<std::string>(),
+          .sparsity = object.at("sparsity").get<double>(),
+          .relative_error = optional_number<double>(object, "relative_error"),
+          .damping = optional_number<double>(object, "damping"),
+          .saturated = object.value("saturated", std::int64_t{0}),
+          .seconds = object.at("seconds").get<double>(),
+          .swaps = optional_number<std::int64_t>(object, "swaps")};
 }
 
 }  // namespace

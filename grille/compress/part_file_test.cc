@@ -46,7 +46,7 @@ TEST(PartFile, GivesBackWeightsOfEveryForm) {
 
 TEST(PartFile, GivesBackReports) {
   const ScratchDirectory scratch;
-  const std::vector<LayerReport> reports = {{"a", 0.5, 0.125, 0.01, 7, 1.5}, {"b", 0.0, {}, {}, 0, 0.25}};
+  const std::vector<LayerReport> reports = {{"a", 0.5, 0.125, 0.01, 7, 1.5, 42}, {"b", 0.0, {}, {}, 0, 0.25, {}}};
   write_part(scratch / "part.safetensors", {}, {}, reports);
   const std::vector<LayerReport> read = PartFile(scratch / "part.safetensors").reports();
   ASSERT_EQ(read.size(), 2u);
@@ -57,6 +57,7 @@ TEST(PartFile, GivesBackReports) {
     EXPECT_EQ(read[i].damping, reports[i].damping);
     EXPECT_EQ(read[i].saturated, reports[i].saturated);
     EXPECT_EQ(read[i].seconds, reports[i].seconds);
+    EXPECT_EQ(read[i].swaps, reports[i].swaps);
   }
 }
 

@@ -123,10 +123,16 @@ void check_options(const models::ModelFiles& files, const Options& options,
                    const std::vector<text::CalibrationWindow>& calibration) {
   if (!options.prune) return;
   const PruneOptions& prune = *options.prune;
-  check(prune.damping > 0 && prune.damping <= 1, ErrorCode::kInvalidArgument,
-        "--damping {}: expected a number above 0, at most 1", prune.damping);
-  check(!calibration.empty() || !method_needs_calibration(prune.method), ErrorCode::kInvalidArgument,
-        "--method {} needs text to calibrate on: give --calibration FILE", method_name(prune.method));
+  const double damping = damping_of(prune).value_or(1.0);
+  check(damping > 0 && damping <= 1, ErrorCode::kInvalidArgument,
+        "--damping {}: expected a number above 0, at most 1", damping);
+  check(!calibration.empty() || !needs_calibration(prune), ErrorCode::kInvalidArgument,
+        "--method {}{} needs text to calibrate on: give --calibration FILE", method_name(prune.method),
+        prune.refine == Refine::kNone ? "" : " with --refine");
+  check(prune.refine == Refine::kNone || prune.pattern.kind == prune::Pattern::Kind::kGroups,
+        ErrorCode::kInvalidArgument,
+        "--refine {}: exchanges weights within the groups of an N:M pattern; --pattern {} has none",
+        refine_name(prune.refine), prune.pattern.name());
   for (const text::CalibrationWindow& window : calibration) {
     const std::int64_t longest =
         *std::max_element(window.segment_lengths.begin(), window.segment_lengths.end());
