@@ -18,6 +18,8 @@ struct PruneCommand {
   std::optional<double> sparsity;
   std::string method = "sparsegpt";
   std::string refine = "none";
+  std::string reconstruct = "none";
+  compress::ReconstructOptions reconstruction;
   std::vector<std::string> calibration;
   std::int64_t samples = 128;
   std::int64_t context = 0;
@@ -73,6 +75,10 @@ void check_used(const PruneCommand& options, const compress::PruneOptions& prune
   const auto given = [&](const char* name) { return options.command->count(name) > 0; };
   check(compress::damping_of(prune).has_value() || !given("--damping"), ErrorCode::kInvalidArgument,
         "--damping: --method {} has none", options.method);
+  for (const char* name : {"--epochs", "--rate"}) {
+    check(prune.reconstruct || !given(name), ErrorCode::kInvalidArgument,
+          "{}: belongs to --reconstruct block, which is not given", name);
+  }
   for (const char* name : {"--samples", "--context", "--true-sequential"}) {
     check(!options.calibration.empty() || !given(name), ErrorCode::kInvalidArgument,
           "{}: belongs to --calibration, which is not given", name);
@@ -85,10 +91,12 @@ nlohmann::json run(const PruneCommand& options, const CommandContext& context) {
   pipeline.prune->pattern = prune::parse_pattern(options.pattern, options.sparsity);
   pipeline.prune->method = parse_method(options.method);
   pipeline.prune->refine = parse_refine(options.refine);
+  if (options.reconstruct == "block") pipeline.prune->reconstruct = options.reconstruction;
   check_used(options, *pipeline.prune);
   check(!options.calibration.empty() || !compress::needs_calibration(*pipeline.prune),
         ErrorCode::kInvalidArgument, "--method {}{} needs text to calibrate on: give --calibration FILE",
-        options.method, options.refine == "none" ? "" : " with --refine");
+        options.method,
+        options.refine != "none" ? " with --refine" : options.reconstruct != "none" ? " with --reconstruct" : "");
 
   const models::ModelFiles files = models::open_model(options.output.model);
   if (!options.dry_run) compress::check_output(files, pipeline, options.output.directory);
@@ -144,6 +152,17 @@ void add_prune(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--context", options->context, "Tokens a window (default: 2048 or the model's longest)")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 24));
+  command
+      ->add_option("--reconstruct", options->reconstruct,
+                   "block: then train every block's kept weights until its output is the dense block's")
+      ->check(CLI::IsMember({"none", "block"}))
+      ->capture_default_str();
+  command->add_option("--epochs", options->reconstruction.epochs, "--reconstruct: passes over the calibration text")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}))
+      ->capture_default_str();
+  command->add_option("--rate", options->reconstruction.rate, "--reconstruct: Adam's learning rate")
+      ->check(CLI::Range(1e-9, 0.1))
+      ->capture_default_str();
   command
       ->add_option("--damping", options->prune.damping,
                    "Share of the mean added to H's diagonal (default: 0.01; admm 0.1); for sparsegpt, admm, alps and "

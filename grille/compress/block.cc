@@ -6,6 +6,7 @@
 #include "grille/base/error.h"
 #include "grille/base/interrupt.h"
 #include "grille/compress/prune_layer.h"
+#include "grille/compress/reconstruct.h"
 #include "grille/compress/selection.h"
 #include "grille/quantize/fp8.h"
 #include "grille/quantize/integer.h"
@@ -116,8 +117,20 @@ class BlockWork {
     store(slot, std::move(stored), std::move(report));
   }
 
+  // Trains what prune() left so that the block gives `targets`.
+  void reconstruct(const CalibrationRun& calibration, const std::vector<at::Tensor>& targets) {
+    const auto begin = std::chrono::steady_clock::now();
+    reconstruction_ = compress::reconstruct(layer_, index_, calibration, targets, *options_.prune->reconstruct,
+                                            options_.seed, pruned_);
+    const double seconds = seconds_since(begin) / static_cast<double>(pruned_.size());
+    for (const auto& [slot, weight] : pruned_) {
+      reports_[slot].seconds += seconds;
+      store_pruned(slot, weight, reports_[slot]);
+    }
+  }
+
   BlockResult finish() {
-    BlockResult result{std::move(weights_), {}};
+    BlockResult result{std::move(weights_), {}, reconstruction_};
     for (auto& [slot, report] : reports_) result.reports.push_back(std::move(report));
     return result;
   }
@@ -132,13 +145,21 @@ class BlockWork {
     LayerReport report{.name = name, .damping = pruned.damping, .swaps = pruned.swaps};
     if (hessian.defined()) report.relative_error = prune::relative_error(dense, pruned.weight, hessian);
 
-    const at::Tensor values = stored_values(pruned.weight, stored_dtype(source, files_, options_), name);
-    tensors::Weight weight = options_.prune->pattern.is_two_four()
-                                 ? tensors::two_four_from_dense(values, name)
-                                 : tensors::dense_weight(values);
-    weight = quantized(weight, options_, options_.quantize, values.scalar_type(), name, &report.saturated);
+    dtypes_[slot] = stored_dtype(source, files_, options_);
     report.seconds = seconds_since(begin);
-    store(slot, std::move(weight), std::move(report));
+    store_pruned(slot, pruned.weight, std::move(report));
+    if (options_.prune->reconstruct) pruned_[slot] = pruned.weight;
+  }
+
+  // `weight` float32, in the form in which the checkpoint will hold it.
+  void store_pruned(Slot slot, const at::Tensor& weight, LayerReport report) {
+    const at::Tensor values = stored_values(weight, dtypes_.at(slot), report.name);
+    tensors::Weight stored = options_.prune->pattern.is_two_four()
+                                 ? tensors::two_four_from_dense(values, report.name)
+                                 : tensors::dense_weight(values);
+    stored =
+        quantized(stored, options_, options_.quantize, values.scalar_type(), report.name, &report.saturated);
+    store(slot, std::move(stored), std::move(report));
   }
 
   void store(Slot slot, tensors::Weight weight, LayerReport report) {
@@ -155,22 +176,31 @@ class BlockWork {
   models::DecoderLayer layer_;
   std::map<Slot, tensors::Weight> weights_;
   std::map<Slot, LayerReport> reports_;
+  std::map<Slot, at::ScalarType> dtypes_;  // in which pruned weights are stored
+  std::map<Slot, at::Tensor> pruned_;      // float32, kept for reconstruct()
+  std::optional<Reconstruction> reconstruction_;
 };
 
 void prune_block(BlockWork& work, const PruneOptions& options, const std::vector<Slot>& wanted,
                  std::int64_t index, CalibrationRun* calibration) {
-  if (calibration == nullptr) {
-    work.prune(wanted, {});
-  } else if (!options.true_sequential) {
-    work.prune(wanted, calibration->collect(work.layer(), index, wanted));
+  if (calibration == nullptr) return work.prune(wanted, {});
+  std::vector<at::Tensor> dense_outputs;
+  // The first pass runs the block while all of it is dense.
+  const auto collect = [&](const std::vector<Slot>& slots) {
+    const bool first = options.reconstruct && dense_outputs.empty();
+    return calibration->collect(work.layer(), index, slots, first ? &dense_outputs : nullptr);
+  };
+  if (!options.true_sequential) {
+    work.prune(wanted, collect(wanted));
   } else {
     for (const std::vector<Slot>& group : models::shared_inputs()) {
       std::vector<Slot> now;
       std::copy_if(group.begin(), group.end(), std::back_inserter(now),
                    [&](Slot slot) { return std::find(wanted.begin(), wanted.end(), slot) != wanted.end(); });
-      if (!now.empty()) work.prune(now, calibration->collect(work.layer(), index, now));
+      if (!now.empty()) work.prune(now, collect(now));
     }
   }
+  if (options.reconstruct) work.reconstruct(*calibration, dense_outputs);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ std::string refine_name(Refine refine) {
 }
 
 bool needs_calibration(const PruneOptions& options) {
-  return options.method != Method::kMagnitude || options.refine != Refine::kNone;
+  return options.method != Method::kMagnitude || options.refine != Refine::kNone || options.reconstruct;
 }
 
 std::optional<double> damping_of(const PruneOptions& options) {

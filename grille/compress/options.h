@@ -40,11 +40,18 @@ std::string output_format_name(OutputFormat format);       // "compressed", "den
 std::string method_name(Method method);                    // "magnitude", "wanda", "ria", ...
 std::string refine_name(Refine refine);                    // "none", "mask", "weights"
 
+// Training of every pruned block's kept weights, see reconstruct().
+struct ReconstructOptions {
+  std::int64_t epochs = 10;  // at most
+  double rate = 2e-4;        // Adam's, of the first step
+};
+
 struct PruneOptions {
   prune::Pattern pattern;
   Method method = Method::kSparseGpt;
   Refine refine = Refine::kNone;
   std::optional<double> damping;  // share of the mean added to H's diagonal; empty: the method's own
+  std::optional<ReconstructOptions> reconstruct;
   bool true_sequential = false;  // layers of a block see inputs that the block's pruned layers made
   // Which linear layers, in compressed-tensors' syntax: a class name ("Linear"), a full module name, or
   // "re:<regular expression>". The head and the embedding are never pruned.
@@ -52,6 +59,7 @@ struct PruneOptions {
   std::vector<std::string> ignore = {"lm_head"};
 };
 
+// Whether pruning looks at inputs: all but magnitude alone do.
 bool needs_calibration(const PruneOptions& options);
 // The damping that pruning uses, or nothing where neither method nor refinement has one.
 std::optional<double> damping_of(const PruneOptions& options);
@@ -76,15 +84,24 @@ struct Options {
 struct LayerReport {
   std::string name;
   double sparsity = 0.0;
-  std::optional<double> relative_error;  // needs calibration
-  std::optional<double> damping;         // SparseGPT's
-  std::int64_t saturated = 0;            // FP8 weights cut off at the largest value
+  std::optional<double> relative_error = std::nullopt;  // needs calibration; before any reconstruction
+  std::optional<double> damping = std::nullopt;         // where the method or refinement has one
+  std::int64_t saturated = 0;                           // FP8 weights cut off at the largest value
   double seconds = 0.0;
   std::optional<std::int64_t> swaps = std::nullopt;  // that refinement made
 };
 
+// What reconstruct() did for a block: roots of the mean relative squared error of its outputs' tokens, on the held-out
+// windows.
+struct Reconstruction {
+  double error_before = 0.0;
+  double error = 0.0;
+  std::int64_t epochs = 0;
+};
+
 struct Report {
   std::vector<LayerReport> layers;
+  std::map<std::int64_t, Reconstruction> blocks;  // by index
   std::int64_t file_bytes_in = 0;
   std::int64_t file_bytes_out = 0;
 };

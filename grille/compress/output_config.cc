@@ -142,6 +142,8 @@ json describe(const Options& options) {
                    {"ignore", prune.ignore}});
     if (const auto damping = damping_of(prune)) object["damping"] = *damping;
     if (prune.refine != Refine::kNone) object["refine"] = refine_name(prune.refine);
+    if (prune.reconstruct)
+      object["reconstruct"] = {{"epochs", prune.reconstruct->epochs}, {"rate", prune.reconstruct->rate}};
     if (needs_calibration(prune)) object["true_sequential"] = prune.true_sequential;
   }
   if (options.calibration_samples > 0) {

@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kReportsKey = "layers";
+constexpr const char* kReconstructionKey = "reconstruction";
 constexpr const char* kCompressionKey = "quantization_config";
 
 json to_json(const LayerReport& report) {
@@ -47,7 +48,8 @@ LayerReport from_json(const json& object) {
 }  // namespace
 
 void write_part(const std::filesystem::path& path, const std::map<std::string, tensors::Weight>& weights,
-                const std::map<std::string, at::Tensor>& tensors, const std::vector<LayerReport>& reports) {
+                const std::map<std::string, at::Tensor>& tensors, const std::vector<LayerReport>& reports,
+                const std::optional<Reconstruction>& reconstruction) {
   std::vector<checkpoint::TensorSpec> specs;
   ModuleForms forms;
   for (const auto& [module, weight] : weights) {
@@ -62,8 +64,14 @@ void write_part(const std::filesystem::path& path, const std::map<std::string, t
   json layers = json::array();
   for (const LayerReport& report : reports) layers.push_back(to_json(report));
   const std::string compression = checkpoint::to_json(compression_for(forms)).dump();
-  checkpoint::SafetensorsWriter writer(path, specs,
-                                       {{kReportsKey, layers.dump()}, {kCompressionKey, compression}});
+  std::map<std::string, std::string> metadata = {{kReportsKey, layers.dump()}, {kCompressionKey, compression}};
+  if (reconstruction) {
+    metadata[kReconstructionKey] = json{{"error_before", reconstruction->error_before},
+                                        {"error", reconstruction->error},
+                                        {"epochs", reconstruction->epochs}}
+                                       .dump();
+  }
+  checkpoint::SafetensorsWriter writer(path, specs, metadata);
   for (const auto& [module, weight] : weights) {
     checkpoint::write_linear(writer, module, weight, part_encoding(weight));
   }
@@ -102,6 +110,19 @@ std::vector<LayerReport> PartFile::reports() const {
          path_.string());
   }
   return reports;
+}
+
+std::optional<Reconstruction> PartFile::reconstruction() const {
+  const auto found = source_.metadata().find(kReconstructionKey);
+  if (found == source_.metadata().end()) return std::nullopt;
+  try {
+    const json object = json::parse(found->second);
+    return Reconstruction{object.at("error_before").get<double>(), object.at("error").get<double>(),
+                          object.at("epochs").get<std::int64_t>()};
+  } catch (const json::exception&) {
+    fail(ErrorCode::kCorruptData, "{}: the report of its reconstruction is damaged; start anew with --overwrite",
+         path_.string());
+  }
 }
 
 }  // namespace grille::compress

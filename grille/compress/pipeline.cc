@@ -133,6 +133,15 @@ void check_options(const models::ModelFiles& files, const Options& options,
         ErrorCode::kInvalidArgument,
         "--refine {}: exchanges weights within the groups of an N:M pattern; --pattern {} has none",
         refine_name(prune.refine), prune.pattern.name());
+  if (prune.reconstruct) {
+    const auto [epochs, rate] = *prune.reconstruct;
+    check(epochs >= 1 && rate > 0 && rate < 1, ErrorCode::kInvalidArgument,
+          "--reconstruct: {} epochs at a rate of {}: expected at least one, and a rate between 0 and 1", epochs,
+          rate);
+    check(calibration.size() >= 2, ErrorCode::kInvalidArgument,
+          "--reconstruct: needs two calibration windows or more, one of them to tell when to stop; give more "
+          "--samples");
+  }
   for (const text::CalibrationWindow& window : calibration) {
     const std::int64_t longest =
         *std::max_element(window.segment_lengths.begin(), window.segment_lengths.end());
@@ -186,7 +195,9 @@ Report run(const models::ModelFiles& files, const Options& options,
     const std::filesystem::path part = workspace.part(index);
     std::vector<LayerReport> layers;
     if (options.resume && std::filesystem::exists(part)) {
-      layers = PartFile(part).reports();
+      const PartFile finished(part);
+      layers = finished.reports();
+      if (const auto reconstruction = finished.reconstruction()) report.blocks[index] = *reconstruction;
       if (index < last_pruned) calibration_run->advance(finished_layer(files, options, part, index), index);
     } else {
       BlockResult block =
@@ -194,7 +205,8 @@ Report run(const models::ModelFiles& files, const Options& options,
       std::map<std::string, tensors::Weight> weights;
       for (auto& [slot, weight] : block.weights)
         weights.emplace(models::module_name(index, slot), std::move(weight));
-      write_part(part, weights, small_tensors(files, index), block.reports);
+      write_part(part, weights, small_tensors(files, index), block.reports, block.reconstruction);
+      if (block.reconstruction) report.blocks[index] = *block.reconstruction;
       layers = std::move(block.reports);
     }
     double error = 0.0;
