@@ -137,11 +137,10 @@ nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Opt
       std::cout << fmt::format(", mean relative output error {:.4f}", mean_error(report));
     std::cout << "\n";
   }
-  nlohmann::json result = {
-          {"layers", layers},
-          {"file_bytes_in", report.file_bytes_in},
-          {"file_bytes_out", report.file_bytes_out},
-          {"peak_device_bytes", 0}};
+  nlohmann::json result = {{"layers", layers},
+                           {"file_bytes_in", report.file_bytes_in},
+                           {"file_bytes_out", report.file_bytes_out},
+                           {"peak_device_bytes", 0}};
   for (const auto& [index, block] : report.blocks) {
     result["blocks"].push_back({{"block", index},
                                 {"output_error_before", block.error_before},

@@ -96,7 +96,9 @@ nlohmann::json run(const PruneCommand& options, const CommandContext& context) {
   check(!options.calibration.empty() || !compress::needs_calibration(*pipeline.prune),
         ErrorCode::kInvalidArgument, "--method {}{} needs text to calibrate on: give --calibration FILE",
         options.method,
-        options.refine != "none" ? " with --refine" : options.reconstruct != "none" ? " with --reconstruct" : "");
+        options.refine != "none"        ? " with --refine"
+        : options.reconstruct != "none" ? " with --reconstruct"
+                                        : "");
 
   const models::ModelFiles files = models::open_model(options.output.model);
   if (!options.dry_run) compress::check_output(files, pipeline, options.output.directory);
@@ -138,9 +140,10 @@ void add_prune(CLI::App& app) {
       ->check(CLI::IsMember(method_names()))
       ->capture_default_str();
   command
-      ->add_option("--refine", options->refine,
-                   "Then exchange kept and pruned weights of a group while that lowers the layer's error; mask: kept "
-                   "weights are the model's own; weights: they become the best ones for the mask")
+      ->add_option(
+          "--refine", options->refine,
+          "Then exchange kept and pruned weights of a group while that lowers the layer's error; mask: kept "
+          "weights are the model's own; weights: they become the best ones for the mask")
       ->check(CLI::IsMember({"none", "mask", "weights"}))
       ->capture_default_str();
   command
@@ -157,16 +160,19 @@ void add_prune(CLI::App& app) {
                    "block: then train every block's kept weights until its output is the dense block's")
       ->check(CLI::IsMember({"none", "block"}))
       ->capture_default_str();
-  command->add_option("--epochs", options->reconstruction.epochs, "--reconstruct: passes over the calibration text")
+  command
+      ->add_option("--epochs", options->reconstruction.epochs,
+                   "--reconstruct: passes over the calibration text")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}))
       ->capture_default_str();
   command->add_option("--rate", options->reconstruction.rate, "--reconstruct: Adam's learning rate")
       ->check(CLI::Range(1e-9, 0.1))
       ->capture_default_str();
   command
-      ->add_option("--damping", options->prune.damping,
-                   "Share of the mean added to H's diagonal (default: 0.01; admm 0.1); for sparsegpt, admm, alps and "
-                   "--refine weights")
+      ->add_option(
+          "--damping", options->prune.damping,
+          "Share of the mean added to H's diagonal (default: 0.01; admm 0.1); for sparsegpt, admm, alps and "
+          "--refine weights")
       ->check(CLI::Range(1e-9, 1.0));
   command->add_flag("--true-sequential", options->prune.true_sequential,
                     "Layers of a block see inputs that its pruned layers made (slower)");

@@ -1,8 +1,8 @@
 """The pruning methods from their definitions, slowly and in float64, on transformers' model.
 
-SparseGPT: Frantar and Alistarh, arXiv 2301.00774; Wanda: Sun et al., arXiv 2306.11695; RIA: Zhang et al., arXiv
-2402.15943; ADMM: Boza, arXiv 2401.02938; ALPS: Meng et al., arXiv 2406.07831; one-swap refinement: Zimmer et al.,
-arXiv 2512.10922. The order of work (all layers of a block see the block's unpruned inputs, its pruned outputs feed
+SparseGPT: Frantar and Alistarh, arXiv 2301.00774; Wanda: Sun et al., arXiv 2306.11695; RIA: Zhang et al., ICLR 2024;
+ADMM: Boza, arXiv 2401.02938; ALPS: Meng et al., arXiv 2406.07831; one-swap refinement: Zimmer et al., arXiv
+2512.10922; block reconstruction: Guo et al., arXiv 2402.12419. The order of work (all layers of a block see the block's unpruned inputs, its pruned outputs feed
 the next) is that of the authors' drivers. Written for the tests, apart from the C++ under test.
 """
 import torch
@@ -193,13 +193,74 @@ def refine(weight, gram, pruned, pattern, update, damping=0.01, rounds=8):
     return best_for_mask(weight, gram, keep)
 
 
+def mersenne_twister_64(seed):
+    """The numbers of MT19937-64 (Nishimura and Matsumoto), as C++'s std::mt19937_64 gives them."""
+    mask = 2 ** 64 - 1
+    state = [seed & mask]
+    for i in range(1, 312):
+        state.append((6364136223846793005 * (state[-1] ^ (state[-1] >> 62)) + i) & mask)
+    while True:
+        for i in range(312):
+            x = (state[i] & ~0x7FFFFFFF & mask) | (state[(i + 1) % 312] & 0x7FFFFFFF)
+            state[i] = state[(i + 156) % 312] ^ (x >> 1) ^ (0xB5026F5AA96619E9 if x & 1 else 0)
+        for y in state:
+            y ^= (y >> 29) & 0x5555555555555555
+            y ^= (y << 17) & 0x71D67FFFEDA60000
+            y ^= (y << 37) & 0xFFF7EEE000000000
+            yield y ^ (y >> 43)
+
+
+def reconstruct(run, linears, inputs, targets, index, epochs, rate, seed=0):
+    """Trains the non-zeros of `linears` so that run(input) is near the target, a window a step; the last of fewer than
+    eight windows is held out, else every eighth. Returns the held-out error before and after, and the epochs."""
+    count = len(inputs)
+    held_out = [i for i in range(count) if (i == count - 1 if count < 8 else i % 8 == 7)]
+    order = [i for i in range(count) if i not in held_out]
+    random = mersenne_twister_64(seed * 1000003 + index)
+    weights = [linear.weight for linear in linears]
+    masks = [(weight != 0).float() for weight in weights]
+    adam = torch.optim.Adam(weights, lr=rate)
+
+    def loss(i):
+        return (((run(inputs[i]) - targets[i]) ** 2).sum(-1) / (targets[i] ** 2).sum(-1)).mean()
+
+    def error():
+        with torch.no_grad():
+            return (sum(loss(i).item() for i in held_out) / len(held_out)) ** 0.5
+
+    best, before, kept = error(), error(), [weight.detach().clone() for weight in weights]
+    step, epoch, best_epoch = 0, 0, 0
+    while epoch < epochs and epoch - best_epoch < 2:
+        for i in range(len(order) - 1, 0, -1):
+            j = next(random) % (i + 1)
+            order[i], order[j] = order[j], order[i]
+        for i in order:
+            adam.param_groups[0]["lr"] = rate * (1 - step / (epochs * len(order)))
+            step += 1
+            with torch.enable_grad():
+                adam.zero_grad()
+                loss(i).backward()
+            for weight, mask in zip(weights, masks):
+                weight.grad *= mask
+            adam.step()
+        epoch += 1
+        now = error()
+        if now < best:
+            best, best_epoch, kept = now, epoch, [weight.detach().clone() for weight in weights]
+    for weight, values in zip(weights, kept):
+        weight.copy_(values)
+    return before, best, epoch
+
+
 METHODS = {"magnitude": magnitude, "wanda": wanda, "ria": ria, "sparsegpt": sparsegpt, "admm": admm, "alps": alps}
 
 
 @torch.no_grad()
-def prune_blocks(model, windows, method, pattern, blocks, refinement="none"):
+def prune_blocks(model, windows, method, pattern, blocks, refinement="none", reconstruction=None):
     """Prunes the first `blocks` decoder blocks of a float32 Llama `model` with eager attention in place, on
-    `windows` [sequences, context] of ids. Yields (name, new weight as float32, relative output error)."""
+    `windows` [sequences, context] of ids. Yields (name, new weight as float32, relative output error). With
+    `reconstruction`, a dictionary with reconstruct()'s epochs and rate, the weights are those before it, and
+    (its result, {name: weight}) follows them for each block."""
     length = windows.shape[1]
     hidden = [model.model.embed_tokens(window[None]) for window in windows]
     positions = torch.arange(length)[None]
@@ -222,8 +283,7 @@ def prune_blocks(model, windows, method, pattern, blocks, refinement="none"):
             return linears[name].register_forward_pre_hook(hook)
 
         hooks = [observe(name) for name in linears]
-        for x in hidden:
-            run(layer, x)
+        targets = [run(layer, x) for x in hidden]
         for hook in hooks:
             hook.remove()
         for name, linear in linears.items():
@@ -235,4 +295,7 @@ def prune_blocks(model, windows, method, pattern, blocks, refinement="none"):
             error = ((delta @ grams[name]) * delta).sum() / ((dense @ grams[name]) * dense).sum()
             linear.weight.copy_(pruned.float())
             yield f"model.layers.{index}.{name}", linear.weight.clone(), error.sqrt().item()
+        if reconstruction:
+            result = reconstruct(lambda x: run(layer, x), linears.values(), hidden, targets, index, **reconstruction)
+            yield result, {f"model.layers.{index}.{name}": m.weight.clone() for name, m in linears.items()}
         hidden = [run(layer, x) for x in hidden]

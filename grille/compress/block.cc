@@ -120,8 +120,8 @@ class BlockWork {
   // Trains what prune() left so that the block gives `targets`.
   void reconstruct(const CalibrationRun& calibration, const std::vector<at::Tensor>& targets) {
     const auto begin = std::chrono::steady_clock::now();
-    reconstruction_ = compress::reconstruct(layer_, index_, calibration, targets, *options_.prune->reconstruct,
-                                            options_.seed, pruned_);
+    reconstruction_ = compress::reconstruct(layer_, index_, calibration, targets,
+                                            *options_.prune->reconstruct, options_.seed, pruned_);
     const double seconds = seconds_since(begin) / static_cast<double>(pruned_.size());
     for (const auto& [slot, weight] : pruned_) {
       reports_[slot].seconds += seconds;

@@ -77,10 +77,9 @@ at::Tensor CalibrationRun::run(const models::DecoderLayer& layer, std::int64_t i
   return layer.forward(hidden_[window], rotary_[window], model_.config(), index, attention);
 }
 
-std::vector<std::unique_ptr<prune::InputStatistics>> CalibrationRun::collect(models::DecoderLayer& layer,
-                                                                             std::int64_t index,
-                                                                             const std::vector<Slot>& slots,
-                                                                             std::vector<at::Tensor>* outputs) {
+std::vector<std::unique_ptr<prune::InputStatistics>> CalibrationRun::collect(
+    models::DecoderLayer& layer, std::int64_t index, const std::vector<Slot>& slots,
+    std::vector<at::Tensor>* outputs) {
   std::vector<std::unique_ptr<prune::InputStatistics>> result;
   ObserverScope observers(layer);
   for (const std::vector<Slot>& group : models::shared_inputs()) {

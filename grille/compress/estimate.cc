@@ -86,8 +86,8 @@ Shapes shapes_of(const models::DecoderConfig& config) {
   return shapes;
 }
 
-// Operations in fp64 on one layer, beside its inputs' Gram matrix. What ends by itself is taken at a third of its
-// bound, as it is seen to.
+// Operations in fp64 on one layer, beside its inputs' Gram matrix. What ends by itself is taken at a third of
+// its bound, as it is seen to.
 double layer_operations(const PruneOptions& prune, std::int64_t rows, std::int64_t cols) {
   const double multiply = 2.0 * static_cast<double>(cols) * product(rows, cols);
   const double square = 2.0 * static_cast<double>(cols) * product(cols, cols);
@@ -99,8 +99,9 @@ double layer_operations(const PruneOptions& prune, std::int64_t rows, std::int64
       operations += static_cast<double>(prune::AdmmOptions().iterations) * multiply + square;
       break;
     case Method::kAlps:
-      operations += kShare * static_cast<double>(prune::AlpsOptions().iterations) * (multiply + square / 3.0) +
-                    10.0 * square;
+      operations +=
+          kShare * static_cast<double>(prune::AlpsOptions().iterations) * (multiply + square / 3.0) +
+          10.0 * square;
       break;
     default: break;
   }
@@ -185,8 +186,7 @@ Estimate estimate(const models::ModelFiles& files, const Options& options,
                                  : 0.0;
   const double width = static_cast<double>(config.hidden_size);
   double hidden = tokens * width * static_cast<double>(dtype_size(compute));
-  double activations =
-      context * (6.0 * width + 3.0 * static_cast<double>(config.intermediate_size)) * 4.0;
+  double activations = context * (6.0 * width + 3.0 * static_cast<double>(config.intermediate_size)) * 4.0;
   double training = 0.0;  // float32 weights, gradients, Adam's moments, the best so far
   if (options.prune && options.prune->reconstruct) {
     hidden *= 2.0;  // the dense block's outputs
@@ -194,7 +194,8 @@ Estimate estimate(const models::ModelFiles& files, const Options& options,
     training = 6.0 * 4.0 * shapes.block_weights;
   }
   const double embedding = shapes.embedding_weights * static_cast<double>(dtype_size(stored));
-  result.peak_host_bytes = static_cast<std::int64_t>(block + gram + hidden + activations + training + embedding + 150e6);
+  result.peak_host_bytes =
+      static_cast<std::int64_t>(block + gram + hidden + activations + training + embedding + 150e6);
   return result;
 }
 

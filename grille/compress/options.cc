@@ -58,8 +58,7 @@ std::optional<double> damping_of(const PruneOptions& options) {
     case Method::kAlps: return options.damping.value_or(prune::AlpsOptions().damping);
     default: break;
   }
-  if (options.refine == Refine::kWeights)
-    return options.damping.value_or(prune::RefineOptions().damping);
+  if (options.refine == Refine::kWeights) return options.damping.value_or(prune::RefineOptions().damping);
   return std::nullopt;
 }
 

@@ -91,8 +91,8 @@ struct LayerReport {
   std::optional<std::int64_t> swaps = std::nullopt;  // that refinement made
 };
 
-// What reconstruct() did for a block: roots of the mean relative squared error of its outputs' tokens, on the held-out
-// windows.
+// What reconstruct() did for a block: roots of the mean relative squared error of its outputs' tokens, on the
+// held-out windows.
 struct Reconstruction {
   double error_before = 0.0;
   double error = 0.0;

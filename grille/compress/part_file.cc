@@ -64,12 +64,14 @@ void write_part(const std::filesystem::path& path, const std::map<std::string, t
   json layers = json::array();
   for (const LayerReport& report : reports) layers.push_back(to_json(report));
   const std::string compression = checkpoint::to_json(compression_for(forms)).dump();
-  std::map<std::string, std::string> metadata = {{kReportsKey, layers.dump()}, {kCompressionKey, compression}};
+  std::map<std::string, std::string> metadata = {{kReportsKey, layers.dump()},
+                                                 {kCompressionKey, compression}};
   if (reconstruction) {
-    metadata[kReconstructionKey] = json{{"error_before", reconstruction->error_before},
-                                        {"error", reconstruction->error},
-                                        {"epochs", reconstruction->epochs}}
-                                       .dump();
+    metadata[kReconstructionKey] = json{
+        {"error_before", reconstruction->error_before},
+        {"error", reconstruction->error},
+        {"epochs",
+         reconstruction->epochs}}.dump();
   }
   checkpoint::SafetensorsWriter writer(path, specs, metadata);
   for (const auto& [module, weight] : weights) {
@@ -120,8 +122,8 @@ std::optional<Reconstruction> PartFile::reconstruction() const {
     return Reconstruction{object.at("error_before").get<double>(), object.at("error").get<double>(),
                           object.at("epochs").get<std::int64_t>()};
   } catch (const json::exception&) {
-    fail(ErrorCode::kCorruptData, "{}: the report of its reconstruction is damaged; start anew with --overwrite",
-         path_.string());
+    fail(ErrorCode::kCorruptData,
+         "{}: the report of its reconstruction is damaged; start anew with --overwrite", path_.string());
   }
 }
 

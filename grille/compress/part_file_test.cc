@@ -46,7 +46,8 @@ TEST(PartFile, GivesBackWeightsOfEveryForm) {
 
 TEST(PartFile, GivesBackReports) {
   const ScratchDirectory scratch;
-  const std::vector<LayerReport> reports = {{"a", 0.5, 0.125, 0.01, 7, 1.5, 42}, {"b", 0.0, {}, {}, 0, 0.25, {}}};
+  const std::vector<LayerReport> reports = {{"a", 0.5, 0.125, 0.01, 7, 1.5, 42},
+                                            {"b", 0.0, {}, {}, 0, 0.25, {}}};
   write_part(scratch / "part.safetensors", {}, {}, reports, Reconstruction{0.25, 0.125, 3});
   const std::vector<LayerReport> read = PartFile(scratch / "part.safetensors").reports();
   ASSERT_EQ(read.size(), 2u);

@@ -136,8 +136,8 @@ void check_options(const models::ModelFiles& files, const Options& options,
   if (prune.reconstruct) {
     const auto [epochs, rate] = *prune.reconstruct;
     check(epochs >= 1 && rate > 0 && rate < 1, ErrorCode::kInvalidArgument,
-          "--reconstruct: {} epochs at a rate of {}: expected at least one, and a rate between 0 and 1", epochs,
-          rate);
+          "--reconstruct: {} epochs at a rate of {}: expected at least one, and a rate between 0 and 1",
+          epochs, rate);
     check(calibration.size() >= 2, ErrorCode::kInvalidArgument,
           "--reconstruct: needs two calibration windows or more, one of them to tell when to stop; give more "
           "--samples");

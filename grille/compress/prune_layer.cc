@@ -47,8 +47,7 @@ PrunedLayer prune_layer(const at::Tensor& dense, const PruneOptions& options,
   prune::RefineOptions refine;
   refine.update_weights = options.refine == Refine::kWeights;
   if (refine.update_weights) refine.damping = *damping_of(options);
-  const prune::RefineResult refined =
-      prune::refine(dense, layer.weight, hessian, options.pattern, refine);
+  const prune::RefineResult refined = prune::refine(dense, layer.weight, hessian, options.pattern, refine);
   if (refine.update_weights && !layer.damping) layer.damping = refine.damping;
   layer.weight = refined.weight;
   layer.swaps = refined.swaps;

@@ -12,8 +12,8 @@
 namespace grille::compress {
 
 struct PrunedLayer {
-  at::Tensor weight;                  // float32 [rows, cols]
-  std::optional<double> damping;      // what SparseGPT's factors needed, or ADMM, ALPS and refinement were told
+  at::Tensor weight;              // float32 [rows, cols]
+  std::optional<double> damping;  // what SparseGPT's factors needed, or ADMM, ALPS and refinement were told
   std::optional<std::int64_t> swaps;  // that refinement made
 };
 

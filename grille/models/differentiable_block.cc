@@ -82,8 +82,8 @@ at::Tensor DifferentiableBlock::forward(const at::Tensor& hidden, const nn::Rota
     query = rms_norm(query, query_norm, eps);
     key = rms_norm(key, key_norm, eps);
   }
-  const at::Tensor attended = attend(rotated(query, rotary), rotated(key, rotary),
-                                     heads(Slot::kValue, config.num_kv_heads), lengths);
+  const at::Tensor attended =
+      attend(rotated(query, rotary), rotated(key, rotary), heads(Slot::kValue, config.num_kv_heads), lengths);
   const at::Tensor residual = hidden.add(linear(attended, Slot::kOutput));
   const at::Tensor inputs = rms_norm(residual, post_attention_norm, eps);
   const at::Tensor gated = at::silu(linear(inputs, Slot::kGate)).mul(linear(inputs, Slot::kUp));

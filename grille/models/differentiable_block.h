@@ -11,7 +11,8 @@
 
 namespace grille::models {
 
-// Everything of a block that its forward reads, in float32; copies, so that torch may keep them for gradients.
+// Everything of a block that its forward reads, in float32; copies, so that torch may keep them for
+// gradients.
 struct DifferentiableBlock {
   std::array<at::Tensor, kNumSlots> weights;  // [out_features, in_features]
   std::array<at::Tensor, kNumSlots> biases;   // [out_features], or undefined

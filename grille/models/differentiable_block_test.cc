@@ -61,7 +61,8 @@ TEST(DifferentiableBlock, GradientsAreThoseOfDifferences) {
     weight = at_weight.sub(step);
     const double below = loss().item<double>();
     const double expected = gradient.mul(step).sum().item<double>();
-    // The third derivative's term (1e-6) and fp32 rounding of losses near 100 (1e-5), beside gradients of 0.1.
+    // The third derivative's term (1e-6) and fp32 rounding of losses near 100 (1e-5), beside gradients of
+    // 0.1.
     EXPECT_NEAR((above - below) / 2, expected, 0.02 * std::abs(expected) + 1e-4) << slot_name(slot);
   }
 }

@@ -1,5 +1,5 @@
-// Pruning with the alternating direction method of multipliers: V. Boza, "Fast and Effective Weight Update for
-// Pruned Large Language Models", arXiv 2401.02938, with its gradual mask.
+// Pruning with the alternating direction method of multipliers: V. Boza, "Fast and Effective Weight Update
+// for Pruned Large Language Models", arXiv 2401.02938, with its gradual mask.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,10 @@ struct AdmmOptions {
 //     Z = (V + U) mask;  U += V - Z;  V = (V_0 G + rho (Z - U)) inverse(G + rho I)
 //   result (V + U) mask
 // N:M: the `keep` largest of a group always stay; of the others of the whole matrix the smallest go first.
-// weight float32 [rows, cols], hessian as InputStatistics::hessian(); float32 [rows, cols] comes back, in fp64 until
-// then. A column with a zero diagonal becomes zero. Cost: cols^3 for the inverse, `iterations` + 1 products of
-// [rows, cols] and [cols, cols]. Throws Error{kInvalidArgument} when cols is not a multiple of the pattern's group.
+// weight float32 [rows, cols], hessian as InputStatistics::hessian(); float32 [rows, cols] comes back, in
+// fp64 until then. A column with a zero diagonal becomes zero. Cost: cols^3 for the inverse, `iterations` + 1
+// products of [rows, cols] and [cols, cols]. Throws Error{kInvalidArgument} when cols is not a multiple of
+// the pattern's group.
 at::Tensor admm(const at::Tensor& weight, const at::Tensor& hessian, const Pattern& pattern,
                 const AdmmOptions& options);
 

@@ -36,8 +36,7 @@ class Multipliers : public testing::TestWithParam<Which> {};
 
 TEST_P(Multipliers, KeepThePattern) {
   for (const auto& [keep, group] : {std::pair<int, int>{2, 4}, {1, 3}, {4, 8}}) {
-    const at::Tensor pruned =
-        prune(GetParam(), at::randn({7, 48}), random_hessian(48), groups(keep, group));
+    const at::Tensor pruned = prune(GetParam(), at::randn({7, 48}), random_hessian(48), groups(keep, group));
     EXPECT_TRUE(pruned.ne(0).view({7, -1, group}).sum(2).eq(keep).all().item<bool>()) << keep << ":" << group;
   }
   const Pattern unstructured{Pattern::Kind::kUnstructured, 0, 0, 0.7};
@@ -59,7 +58,8 @@ TEST_P(Multipliers, OnIndependentInputsAreWandaWithItsWeights) {
   const at::Tensor keep = keep_mask(wanda_scores(weight, squares), groups(2, 4), Scope::kRow);
   const at::Tensor pruned = prune(GetParam(), weight, squares.diag(), groups(2, 4));
   EXPECT_TRUE(pruned.ne(0).eq(keep).all().item<bool>());
-  // ADMM goes to them by a factor of 2 an iteration: five with the last mask leave 2^-5 of what the first ones moved.
+  // ADMM goes to them by a factor of 2 an iteration: five with the last mask leave 2^-5 of what the first
+  // ones moved.
   EXPECT_LT(pruned.sub(weight.mul(keep)).abs().max().item<double>(), 0.1);
 }
 

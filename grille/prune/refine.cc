@@ -86,7 +86,7 @@ std::int64_t sweep_rows(const UnitProblem& unit, const Pattern& pattern, const R
   parallel_for(rows, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = first; row < last; ++row) {
       const std::int64_t at = row * cols;
-      const RowSwaps one{dense + at,  gram,           cols, pattern.group, options.update_weights,
+      const RowSwaps one{dense + at,  gram,           cols,     pattern.group, options.update_weights,
                          values + at, gradients + at, kept + at};
       for (std::int64_t sweep = 0; sweep < options.sweeps; ++sweep) {
         const std::int64_t made = one.sweep();

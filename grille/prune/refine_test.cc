@@ -36,8 +36,8 @@ double row_error(const at::Tensor& dense, const at::Tensor& weight, const at::Te
   return at::mm(d, hessian).mul_(d).sum().item<double>();
 }
 
-// The lowest error that exchanging one kept and one pruned weight of `row` within a group gives, the others as
-// they are; every pair is tried on a copy.
+// The lowest error that exchanging one kept and one pruned weight of `row` within a group gives, the others
+// as they are; every pair is tried on a copy.
 double best_swap(const Problem& problem, const at::Tensor& weight, std::int64_t row, std::int64_t group) {
   double best = INFINITY;
   const std::int64_t cols = weight.size(1);

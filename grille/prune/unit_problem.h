@@ -8,8 +8,8 @@ namespace grille::prune {
 // H with `damping` times the mean of its diagonal added to it, float64; entries of dead inputs (0) stay 0.
 at::Tensor damped(const at::Tensor& hessian, double damping);
 
-// For weights V = W diag(norm), tr((V - V') gram (V - V')^T) is the error of the layer's outputs. In these units
-// |V| is Wanda's score, and ridge terms and conjugate gradients treat all inputs alike.
+// For weights V = W diag(norm), tr((V - V') gram (V - V')^T) is the error of the layer's outputs. In these
+// units |V| is Wanda's score, and ridge terms and conjugate gradients treat all inputs alike.
 struct UnitProblem {
   at::Tensor weight;  // V, float64 [rows, cols]; 0 in dead columns
   at::Tensor gram;    // float64 [cols, cols], ones on the diagonal
