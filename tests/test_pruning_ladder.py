@@ -140,3 +140,46 @@ def test_refinement_needs_groups(model, ids, tmp_path):
     failed = run_grille("prune", model, "-o", tmp_path / "out", "--method", "wanda", "--refine", "mask", "--pattern",
                         "unstructured", "--calibration", ids, "--samples", 2, "--context", 64, check=False)
     assert failed.status == 2 and "--refine mask" in failed.stderr
+
+
+def test_compare_measures_every_candidate(model, ids, tmp_path):
+    """The figures are those of the commands that it stands for."""
+    text = tiny_model.calibration_file(tmp_path / "text.txt")
+    names = ["wanda", "ria+mask", "wanda+block"]
+    table = run_grille("prune", model, "-o", tmp_path / "out", "--compare", ",".join(names), "--calibration", ids,
+                       "--samples", SEQUENCES, "--context", CONTEXT, "--text", text, "--max-tokens", 1000, "--rate",
+                       1e-3, "--json").json["models"]
+    assert [row["name"] for row in table] == ["dense", *names]
+    for row in table:
+        folder = model if row["name"] == "dense" else tmp_path / "out" / row["name"]
+        measured = run_grille("eval", "perplexity", folder, "--text", text, "--max-tokens", 1000, "--context", CONTEXT,
+                              "--json").json
+        assert row["perplexity_text"] == measured["perplexity"]
+        assert row["perplexity_held_out"] > 1
+    assert table[0]["layers"] == [] and all(len(row["layers"]) == 14 for row in table[1:])
+    # The eighth window is held out: what remains is what the first seven give.
+    seven = tmp_path / "seven.u16"
+    seven.write_bytes(ids.read_bytes()[:2 * 7 * CONTEXT])
+    run_grille("prune", model, "-o", tmp_path / "alone", "--method", "ria", "--refine", "mask", "--calibration", seven,
+               "--samples", 7, "--context", CONTEXT)
+    assert ((tmp_path / "alone" / "model.safetensors").read_bytes()
+            == (tmp_path / "out" / "ria+mask" / "model.safetensors").read_bytes())
+
+
+def test_compare_prints_a_table(model, ids, tmp_path):
+    lines = run_grille("prune", model, "-o", tmp_path / "out", "--compare", "magnitude,wanda", "--calibration", ids,
+                       "--samples", SEQUENCES, "--context", CONTEXT).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["ppl", "dense", "magnitude", "wanda"]
+    assert len(lines[1].split()) == 2 and all(len(line.split()) == 5 for line in lines[2:])
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--compare", "wanda,obd"], "'obd'"),
+    (["--compare", "wanda", "--method", "ria"], "--method: not with --compare"),
+    (["--compare", "wanda", "--max-tokens", 5], "--max-tokens: belongs to --text"),
+    (["--method", "wanda", "--text", __file__], "--text: belongs to --compare"),
+])
+def test_comparisons_that_do_not_fit(model, ids, tmp_path, options, words):
+    failed = run_grille("prune", model, "-o", tmp_path / "out", "--calibration", ids, *options, check=False)
+    assert failed.status == 2 and words in failed.stderr and failed.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()

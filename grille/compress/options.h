@@ -1,6 +1,7 @@
 // What to do with a model: prune, quantize, convert. One pipeline serves all three.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -16,6 +17,8 @@
 namespace grille::compress {
 
 enum class Method { kMagnitude, kWanda, kRia, kSparseGpt, kAdmm, kAlps };
+constexpr std::array kMethods = {Method::kMagnitude, Method::kWanda, Method::kRia,
+                                 Method::kSparseGpt, Method::kAdmm,  Method::kAlps};
 // What prune::refine() does after the method has chosen a mask.
 enum class Refine {
   kNone,

@@ -12,12 +12,23 @@ namespace {
 
 using models::Slot;
 
+// Windows that differ, so that their order counts.
+std::vector<text::CalibrationWindow> windows() {
+  std::vector<text::CalibrationWindow> result(4);
+  for (std::int32_t window = 0; window < 4; ++window) {
+    for (std::int32_t i = 0; i < 40; ++i)
+      result[static_cast<std::size_t>(window)].ids.push_back((13 * i * i + (17 + window) * i) % 50);
+    result[static_cast<std::size_t>(window)].segment_lengths = {25, 15};
+  }
+  return result;
+}
+
 class Reconstruct : public testing::Test {
  protected:
   // Block 0 with half of two layers' weights gone; what training made of them.
   std::map<Slot, at::Tensor> trained(const ReconstructOptions& options, std::uint64_t seed) {
     models::DecoderLayer layer = models::load_layer(files_, 0, {});
-    CalibrationRun calibration(frame_, tiny_calibration());
+    CalibrationRun calibration(frame_, windows());
     std::vector<at::Tensor> targets;
     calibration.collect(layer, 0, {Slot::kQuery}, &targets);
     std::map<Slot, at::Tensor> weights = pruned_;

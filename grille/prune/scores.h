@@ -26,8 +26,8 @@ at::Tensor magnitude_scores(const at::Tensor& weight);
 at::Tensor wanda_scores(const at::Tensor& weight, const at::Tensor& mean_squares);
 
 // (|w_ij| / sum_i |w_ij| + |w_ij| / sum_j |w_ij|) sqrt(mean_squares_j)^0.5: relative importance and
-// activations, ICLR 2024 ("Plug-and-Play"), lib/prune.py of its authors' code. In fp64, rounded to float32 once; 0 where
-// w is 0.
+// activations, ICLR 2024 ("Plug-and-Play"), lib/prune.py of its authors' code. In fp64, rounded to float32
+// once; 0 where w is 0.
 at::Tensor ria_scores(const at::Tensor& weight, const at::Tensor& mean_squares);
 
 }  // namespace grille::prune
