@@ -17,8 +17,8 @@
 namespace grille::compress {
 
 enum class Method { kMagnitude, kWanda, kRia, kSparseGpt, kAdmm, kAlps };
-constexpr std::array kMethods = {Method::kMagnitude, Method::kWanda, Method::kRia,
-                                 Method::kSparseGpt, Method::kAdmm,  Method::kAlps};
+constexpr std::array<Method, 6> kMethods = {Method::kMagnitude, Method::kWanda, Method::kRia,
+                                            Method::kSparseGpt, Method::kAdmm,  Method::kAlps};
 // What prune::refine() does after the method has chosen a mask.
 enum class Refine {
   kNone,
