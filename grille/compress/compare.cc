@@ -69,6 +69,8 @@ Candidate parse_candidate(const std::string& text, const PruneOptions& base) {
   std::string part;
   std::getline(parts, part, '+');
   candidate.prune.method = method_of(part, text);
+  check(!text.ends_with('+'), ErrorCode::kInvalidArgument,
+        "'{}': expected +mask, +weights or +block after the method", text);
   while (std::getline(parts, part, '+')) {
     const bool refines = part == refine_name(Refine::kMask) || part == refine_name(Refine::kWeights);
     check(refines || part == "block", ErrorCode::kInvalidArgument,
