@@ -86,12 +86,12 @@ Shapes shapes_of(const models::DecoderConfig& config) {
   return shapes;
 }
 
-// Operations in fp64 on one layer, beside its inputs' Gram matrix. What ends by itself is taken at a third of
-// its bound, as it is seen to.
+// Operations in fp64 on one layer, beside its inputs' Gram matrix: bounds, but for ALPS, which ends by itself
+// and took about a tenth of its bound's time on SmolLM2-135M.
 double layer_operations(const PruneOptions& prune, std::int64_t rows, std::int64_t cols) {
   const double multiply = 2.0 * static_cast<double>(cols) * product(rows, cols);
   const double square = 2.0 * static_cast<double>(cols) * product(cols, cols);
-  constexpr double kShare = 1.0 / 3.0;
+  constexpr double kAlpsShare = 0.1;
   double operations = 2.0 * multiply;  // the reported error
   switch (prune.method) {
     case Method::kSparseGpt: operations += multiply + square; break;
@@ -100,7 +100,7 @@ double layer_operations(const PruneOptions& prune, std::int64_t rows, std::int64
       break;
     case Method::kAlps:
       operations +=
-          kShare * static_cast<double>(prune::AlpsOptions().iterations) * (multiply + square / 3.0) +
+          kAlpsShare * static_cast<double>(prune::AlpsOptions().iterations) * (multiply + square / 3.0) +
           10.0 * square;
       break;
     default: break;
@@ -108,7 +108,7 @@ double layer_operations(const PruneOptions& prune, std::int64_t rows, std::int64
   const prune::RefineOptions refine;
   const double solves = static_cast<double>(refine.rounds * refine.solver_iterations);
   if (prune.refine == Refine::kMask) operations += 2.0 * multiply;
-  if (prune.refine == Refine::kWeights) operations += kShare * solves * multiply;
+  if (prune.refine == Refine::kWeights) operations += solves * multiply;
   return operations;
 }
 

@@ -23,10 +23,11 @@ struct AlpsOptions {
 // Every 3 iterations rho grows by 1.3, 1.2 or 1.1 where the mask changed in more than 10 %, 0.5 % or 0 of the
 // kept weights; with no change the iterations end (after 30 already with less than 0.03 %). As in the
 // authors' code alps.py, rho falls to a fifth, and the start is tried again, while the mask has never changed
-// by 0.5 %. weight float32 [rows, cols], hessian as InputStatistics::hessian(); float32 [rows, cols] comes
+// by 0.5 %.
+// weight float32 [rows, cols], hessian as InputStatistics::hessian(); float32 [rows, cols] comes
 // back, in fp64 until then. Cost: an eigendecomposition (10 cols^3), cols^3 every 3 iterations, `iterations`
-// + solver_iterations products of [rows, cols] and [cols, cols]; with inputs of language models it ends after
-// 60 to 150 iterations. Throws Error{kInvalidArgument} when cols is not a multiple of the pattern's group.
+// + solver_iterations products of [rows, cols] and [cols, cols].
+// Throws Error{kInvalidArgument} when cols is not a multiple of the pattern's group.
 at::Tensor alps(const at::Tensor& weight, const at::Tensor& hessian, const Pattern& pattern,
                 const AlpsOptions& options);
 
