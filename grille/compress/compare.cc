@@ -1,6 +1,7 @@
 #include "grille/compress/compare.h"
 
 #include <chrono>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -101,7 +102,10 @@ std::vector<ComparedModel> compare(const models::ModelFiles& files, const Option
                                    std::int64_t context, const std::filesystem::path& directory,
                                    Progress& progress) {
   std::vector<Options> wanted;
+  std::set<std::string> names;
   for (const Candidate& candidate : candidates) {
+    check(names.insert(candidate.name).second, ErrorCode::kInvalidArgument,
+          "a comparison with '{}' named twice: each writes the folder of its name", candidate.name);
     wanted.push_back(options);
     wanted.back().prune = candidate.prune;
     check_options(files, wanted.back(), calibration.pruning);

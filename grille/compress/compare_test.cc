@@ -66,11 +66,14 @@ TEST(Compare, MeasuresTheDenseModelAndEveryCandidate) {
   EXPECT_LT(result[2].report.layers[0].relative_error, result[1].report.layers[0].relative_error);
   EXPECT_TRUE(std::filesystem::exists(scratch / "out/wanda+mask/model.safetensors"));
   // What cannot be done is told before anything is.
-  expect_contains(error_of([&] {
-                    compare(model.open(), Options(), candidates({"ria", "wanda"}), calibration, text, 20,
-                            scratch / "out", no_progress());
-                  }),
-                  "wanda");
+  const auto refusal = [&](std::initializer_list<const char*> names) {
+    return error_of([&] {
+      compare(model.open(), Options(), candidates(names), calibration, text, 20, scratch / "out",
+              no_progress());
+    });
+  };
+  expect_contains(refusal({"ria", "wanda"}), "wanda");
+  expect_contains(refusal({"ria", "ria"}), "named twice");
   EXPECT_FALSE(std::filesystem::exists(scratch / "out/ria"));
 }
 
