@@ -13,17 +13,6 @@
 namespace grille::cli {
 namespace {
 
-double mean_error(const compress::Report& report) {
-  double sum = 0.0;
-  std::int64_t count = 0;
-  for (const compress::LayerReport& layer : report.layers) {
-    if (!layer.relative_error) continue;
-    sum += *layer.relative_error;
-    ++count;
-  }
-  return count > 0 ? sum / static_cast<double>(count) : 0.0;
-}
-
 nlohmann::json layer_json(const compress::LayerReport& layer) {
   nlohmann::json object = {{"name", layer.name},
                            {"sparsity", layer.sparsity},
@@ -33,6 +22,7 @@ nlohmann::json layer_json(const compress::LayerReport& layer) {
   if (layer.relative_error) object["relative_error"] = *layer.relative_error;
   if (layer.damping) object["damping"] = *layer.damping;
   if (layer.saturated > 0) object["saturated"] = layer.saturated;
+  if (layer.swaps) object["swaps"] = *layer.swaps;
   return object;
 }
 
@@ -110,6 +100,31 @@ compress::Options compress_options(const OutputOptions& output, const QuantizeOp
   return options;
 }
 
+double mean_error(const compress::Report& report) {
+  double sum = 0.0;
+  std::int64_t count = 0;
+  for (const compress::LayerReport& layer : report.layers) {
+    if (!layer.relative_error) continue;
+    sum += *layer.relative_error;
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : 0.0;
+}
+
+nlohmann::json report_json(const compress::Report& report) {
+  nlohmann::json layers = nlohmann::json::array();
+  for (const compress::LayerReport& layer : report.layers) layers.push_back(layer_json(layer));
+  nlohmann::json result = {
+      {"layers", layers}, {"file_bytes_in", report.file_bytes_in}, {"file_bytes_out", report.file_bytes_out}};
+  for (const auto& [index, block] : report.blocks) {
+    result["blocks"].push_back({{"block", index},
+                                {"output_error_before", block.error_before},
+                                {"output_error", block.error},
+                                {"epochs", block.epochs}});
+  }
+  return result;
+}
+
 nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Options& options,
                             const std::vector<text::CalibrationWindow>& calibration,
                             const std::string& directory, const CommandContext& context) {
@@ -125,8 +140,6 @@ nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Opt
     fail(error.code(), "{}; finished blocks are kept, go on with: {}{}", what, context.command_line,
          options.resume ? "" : " --resume");
   }
-  nlohmann::json layers = nlohmann::json::array();
-  for (const compress::LayerReport& layer : report.layers) layers.push_back(layer_json(layer));
   if (!context.options.json) {
     constexpr double kMegabyte = 1e6;
     std::cout << fmt::format("{}: {:.1f} MB (from {:.1f} MB)", directory,
@@ -136,10 +149,9 @@ nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Opt
       std::cout << fmt::format(", mean relative output error {:.4f}", mean_error(report));
     std::cout << "\n";
   }
-  return {{"layers", layers},
-          {"file_bytes_in", report.file_bytes_in},
-          {"file_bytes_out", report.file_bytes_out},
-          {"peak_device_bytes", 0}};
+  nlohmann::json result = report_json(report);
+  result["peak_device_bytes"] = 0;
+  return result;
 }
 
 }  // namespace grille::cli

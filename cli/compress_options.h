@@ -33,6 +33,11 @@ void add_quantize_options(CLI::App& command, QuantizeOptions& options, const std
 compress::Options compress_options(const OutputOptions& output, const QuantizeOptions& quantize,
                                    const CommonOptions& common);
 
+// The layers, blocks and file sizes of a report for --json.
+nlohmann::json report_json(const compress::Report& report);
+// Mean relative output error of the layers that have one; 0 where none has.
+double mean_error(const compress::Report& report);
+
 // Runs the pipeline and makes the --json object; prints a summary in text mode.
 nlohmann::json run_pipeline(const models::ModelFiles& files, const compress::Options& options,
                             const std::vector<text::CalibrationWindow>& calibration,

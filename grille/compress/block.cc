@@ -5,9 +5,9 @@
 
 #include "grille/base/error.h"
 #include "grille/base/interrupt.h"
+#include "grille/compress/prune_layer.h"
+#include "grille/compress/reconstruct.h"
 #include "grille/compress/selection.h"
-#include "grille/prune/scores.h"
-#include "grille/prune/sparsegpt.h"
 #include "grille/quantize/fp8.h"
 #include "grille/quantize/integer.h"
 #include "grille/tensors/finite.h"
@@ -75,26 +75,6 @@ tensors::Weight quantized(const tensors::Weight& weight, const Options& options,
   return std::move(result.weight);
 }
 
-struct Pruned {
-  at::Tensor weight;  // float32
-  std::optional<double> damping;
-};
-
-Pruned prune_weight(const at::Tensor& dense, const PruneOptions& options,
-                    const prune::InputStatistics* statistics, const at::Tensor& hessian) {
-  if (options.method == Method::kSparseGpt) {
-    const prune::SparseGptResult result =
-        prune::sparsegpt(dense, hessian, options.pattern, {options.damping, 128});
-    return {result.weight, result.damping};
-  }
-  const bool wanda = options.method == Method::kWanda;
-  const at::Tensor scores =
-      wanda ? prune::wanda_scores(dense, statistics->mean_squares()) : prune::magnitude_scores(dense);
-  const at::Tensor keep =
-      prune::keep_mask(scores, options.pattern, wanda ? prune::Scope::kRow : prune::Scope::kMatrix);
-  return {dense.mul(keep), std::nullopt};
-}
-
 // One block in work: its layer as it runs now, and what has become of its weights.
 class BlockWork {
  public:
@@ -130,15 +110,27 @@ class BlockWork {
 
   void keep(Slot slot) {
     const std::string name = models::module_name(index_, slot);
-    LayerReport report{name, 0.0, std::nullopt, std::nullopt, 0, 0.0};
+    LayerReport report{.name = name};
     const tensors::Weight weight = models::load_weight(files_, index_, slot);
     tensors::Weight stored =
         stored_weight(weight, files_, options_, options_.quantize, name, &report.saturated);
     store(slot, std::move(stored), std::move(report));
   }
 
+  // Trains what prune() left so that the block gives `targets`.
+  void reconstruct(const CalibrationRun& calibration, const std::vector<at::Tensor>& targets) {
+    const auto begin = std::chrono::steady_clock::now();
+    reconstruction_ = compress::reconstruct(layer_, index_, calibration, targets,
+                                            *options_.prune->reconstruct, options_.seed, pruned_);
+    const double seconds = seconds_since(begin) / static_cast<double>(pruned_.size());
+    for (const auto& [slot, weight] : pruned_) {
+      reports_[slot].seconds += seconds;
+      store_pruned(slot, weight, reports_[slot]);
+    }
+  }
+
   BlockResult finish() {
-    BlockResult result{std::move(weights_), {}};
+    BlockResult result{std::move(weights_), {}, reconstruction_};
     for (auto& [slot, report] : reports_) result.reports.push_back(std::move(report));
     return result;
   }
@@ -149,17 +141,25 @@ class BlockWork {
     const std::string name = models::module_name(index_, slot);
     const tensors::Weight source = models::load_weight(files_, index_, slot);
     const at::Tensor dense = tensors::to_dense_float(source);
-    const Pruned pruned = prune_weight(dense, *options_.prune, statistics, hessian);
-    LayerReport report{name, 0.0, std::nullopt, pruned.damping, 0, 0.0};
+    const PrunedLayer pruned = prune_layer(dense, *options_.prune, statistics, hessian);
+    LayerReport report{.name = name, .damping = pruned.damping, .swaps = pruned.swaps};
     if (hessian.defined()) report.relative_error = prune::relative_error(dense, pruned.weight, hessian);
 
-    const at::Tensor values = stored_values(pruned.weight, stored_dtype(source, files_, options_), name);
-    tensors::Weight weight = options_.prune->pattern.is_two_four()
-                                 ? tensors::two_four_from_dense(values, name)
-                                 : tensors::dense_weight(values);
-    weight = quantized(weight, options_, options_.quantize, values.scalar_type(), name, &report.saturated);
+    dtypes_[slot] = stored_dtype(source, files_, options_);
     report.seconds = seconds_since(begin);
-    store(slot, std::move(weight), std::move(report));
+    store_pruned(slot, pruned.weight, std::move(report));
+    if (options_.prune->reconstruct) pruned_[slot] = pruned.weight;
+  }
+
+  // `weight` float32, in the form in which the checkpoint will hold it.
+  void store_pruned(Slot slot, const at::Tensor& weight, LayerReport report) {
+    const at::Tensor values = stored_values(weight, dtypes_.at(slot), report.name);
+    tensors::Weight stored = options_.prune->pattern.is_two_four()
+                                 ? tensors::two_four_from_dense(values, report.name)
+                                 : tensors::dense_weight(values);
+    stored =
+        quantized(stored, options_, options_.quantize, values.scalar_type(), report.name, &report.saturated);
+    store(slot, std::move(stored), std::move(report));
   }
 
   void store(Slot slot, tensors::Weight weight, LayerReport report) {
@@ -176,22 +176,31 @@ class BlockWork {
   models::DecoderLayer layer_;
   std::map<Slot, tensors::Weight> weights_;
   std::map<Slot, LayerReport> reports_;
+  std::map<Slot, at::ScalarType> dtypes_;  // in which pruned weights are stored
+  std::map<Slot, at::Tensor> pruned_;      // float32, kept for reconstruct()
+  std::optional<Reconstruction> reconstruction_;
 };
 
 void prune_block(BlockWork& work, const PruneOptions& options, const std::vector<Slot>& wanted,
                  std::int64_t index, CalibrationRun* calibration) {
-  if (calibration == nullptr) {
-    work.prune(wanted, {});
-  } else if (!options.true_sequential) {
-    work.prune(wanted, calibration->collect(work.layer(), index, wanted));
+  if (calibration == nullptr) return work.prune(wanted, {});
+  std::vector<at::Tensor> dense_outputs;
+  // The first pass runs the block while all of it is dense.
+  const auto collect = [&](const std::vector<Slot>& slots) {
+    const bool first = options.reconstruct && dense_outputs.empty();
+    return calibration->collect(work.layer(), index, slots, first ? &dense_outputs : nullptr);
+  };
+  if (!options.true_sequential) {
+    work.prune(wanted, collect(wanted));
   } else {
     for (const std::vector<Slot>& group : models::shared_inputs()) {
       std::vector<Slot> now;
       std::copy_if(group.begin(), group.end(), std::back_inserter(now),
                    [&](Slot slot) { return std::find(wanted.begin(), wanted.end(), slot) != wanted.end(); });
-      if (!now.empty()) work.prune(now, calibration->collect(work.layer(), index, now));
+      if (!now.empty()) work.prune(now, collect(now));
     }
   }
+  if (options.reconstruct) work.reconstruct(*calibration, dense_outputs);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "grille/compress/calibration_run.h"
@@ -13,6 +14,7 @@ namespace grille::compress {
 struct BlockResult {
   std::map<models::Slot, tensors::Weight> weights;
   std::vector<LayerReport> reports;  // in the order of models::kSlots
+  std::optional<Reconstruction> reconstruction = std::nullopt;
 };
 
 // Prunes and quantizes block `index`. With a calibration run, statistics come from it and the run moves on

@@ -77,9 +77,9 @@ at::Tensor CalibrationRun::run(const models::DecoderLayer& layer, std::int64_t i
   return layer.forward(hidden_[window], rotary_[window], model_.config(), index, attention);
 }
 
-std::vector<std::unique_ptr<prune::InputStatistics>> CalibrationRun::collect(models::DecoderLayer& layer,
-                                                                             std::int64_t index,
-                                                                             const std::vector<Slot>& slots) {
+std::vector<std::unique_ptr<prune::InputStatistics>> CalibrationRun::collect(
+    models::DecoderLayer& layer, std::int64_t index, const std::vector<Slot>& slots,
+    std::vector<at::Tensor>* outputs) {
   std::vector<std::unique_ptr<prune::InputStatistics>> result;
   ObserverScope observers(layer);
   for (const std::vector<Slot>& group : models::shared_inputs()) {
@@ -91,7 +91,10 @@ std::vector<std::unique_ptr<prune::InputStatistics>> CalibrationRun::collect(mod
                          : nullptr);
     if (wanted) observers.observe(group.front(), *result.back());
   }
-  for (std::size_t window = 0; window < hidden_.size(); ++window) run(layer, index, window);
+  for (std::size_t window = 0; window < hidden_.size(); ++window) {
+    at::Tensor output = run(layer, index, window);
+    if (outputs != nullptr) outputs->push_back(std::move(output));
+  }
   return result;
 }
 

@@ -10,6 +10,9 @@
 #include "grille/compress/selection.h"
 #include "grille/kernels/add_gram.h"
 #include "grille/kernels/matmul.h"
+#include "grille/prune/admm.h"
+#include "grille/prune/alps.h"
+#include "grille/prune/refine.h"
 #include "grille/tensors/views.h"
 
 namespace grille::compress {
@@ -20,6 +23,7 @@ using models::Slot;
 // Floating-point operations a second of what pruning spends its time with, at the model's own width.
 struct Rates {
   double forward = 0.0;  // a linear layer in the compute dtype
+  double fp32 = 0.0;     // the same in float32
   double fp64 = 0.0;     // a Gram matrix
 };
 
@@ -47,6 +51,12 @@ Rates measured_rates(std::int64_t width, at::ScalarType dtype) {
   const at::Tensor inputs = x.to(at::kFloat);
   at::Tensor gram = at::zeros({side, side}, at::kDouble);
   Rates rates;
+  const at::Tensor w32 = w.to(at::kFloat);
+  at::Tensor y32 = at::empty({kTokens, side}, at::kFloat);
+  rates.fp32 = measured_rate(2.0 * kTokens * square, [&] {
+    kernels::matmul_dense({tensors::matrix_view(inputs)}, {tensors::matrix_view(w32)},
+                          {tensors::matrix_view(y32)});
+  });
   rates.forward = measured_rate(2.0 * kTokens * square, [&] {
     kernels::matmul_dense({tensors::matrix_view(x)}, {tensors::matrix_view(w)}, {tensors::matrix_view(y)});
   });
@@ -76,6 +86,32 @@ Shapes shapes_of(const models::DecoderConfig& config) {
   return shapes;
 }
 
+// Operations in fp64 on one layer, beside its inputs' Gram matrix: bounds, but for ALPS, which ends by itself
+// and took about a tenth of its bound's time on SmolLM2-135M.
+double layer_operations(const PruneOptions& prune, std::int64_t rows, std::int64_t cols) {
+  const double multiply = 2.0 * static_cast<double>(cols) * product(rows, cols);
+  const double square = 2.0 * static_cast<double>(cols) * product(cols, cols);
+  constexpr double kAlpsShare = 0.1;
+  double operations = 2.0 * multiply;  // the reported error
+  switch (prune.method) {
+    case Method::kSparseGpt: operations += multiply + square; break;
+    case Method::kAdmm:
+      operations += static_cast<double>(prune::AdmmOptions().iterations) * multiply + square;
+      break;
+    case Method::kAlps:
+      operations +=
+          kAlpsShare * static_cast<double>(prune::AlpsOptions().iterations) * (multiply + square / 3.0) +
+          10.0 * square;
+      break;
+    default: break;
+  }
+  const prune::RefineOptions refine;
+  const double solves = static_cast<double>(refine.rounds * refine.solver_iterations);
+  if (prune.refine == Refine::kMask) operations += 2.0 * multiply;
+  if (prune.refine == Refine::kWeights) operations += solves * multiply;
+  return operations;
+}
+
 // Seconds for one block: forward passes; in fp64 Gram matrices, factorisation and sweep.
 double block_seconds(const models::DecoderConfig& config, const PruneOptions& prune, double tokens,
                      double context, const Rates& rates) {
@@ -84,17 +120,19 @@ double block_seconds(const models::DecoderConfig& config, const PruneOptions& pr
   const double passes =
       1.0 + (prune.true_sequential ? static_cast<double>(models::shared_inputs().size()) : 1.0);
   const double forward = passes * tokens * (2.0 * shapes.block_weights + attention);
+  // In float32, where a forward pass is a third of a training step.
+  const double epochs = prune.reconstruct ? static_cast<double>(prune.reconstruct->epochs) : 0.0;
+  const double training = 3.0 * epochs * tokens * (2.0 * shapes.block_weights + 2.0 * attention);
   double fp64 = 0.0;
   for (const std::vector<Slot>& group : models::shared_inputs()) {
     const double width = static_cast<double>(models::slot_shape(config, group.front())[1]);
-    fp64 += tokens * width * width + 2.0 * width * width * width;
+    fp64 += tokens * width * width;
     for (const Slot slot : group) {
       const auto [rows, cols] = models::slot_shape(config, slot);
-      fp64 +=
-          5.0 * product(rows, cols) * static_cast<double>(cols);  // the sweep, and the error's two products
+      fp64 += layer_operations(prune, rows, cols);
     }
   }
-  return forward / rates.forward + fp64 / rates.fp64;
+  return forward / rates.forward + fp64 / rates.fp64 + training / rates.fp32;
 }
 
 // Bytes of a linear layer's weight in the output, a weight.
@@ -147,11 +185,17 @@ Estimate estimate(const models::ModelFiles& files, const Options& options,
                                           6.0 * shapes.largest_input * shapes.largest_input)
                                  : 0.0;
   const double width = static_cast<double>(config.hidden_size);
-  const double hidden = tokens * width * static_cast<double>(dtype_size(compute));
-  const double activations =
-      context * (6.0 * width + 3.0 * static_cast<double>(config.intermediate_size)) * 4.0;
+  double hidden = tokens * width * static_cast<double>(dtype_size(compute));
+  double activations = context * (6.0 * width + 3.0 * static_cast<double>(config.intermediate_size)) * 4.0;
+  double training = 0.0;  // float32 weights, gradients, Adam's moments, the best so far
+  if (options.prune && options.prune->reconstruct) {
+    hidden *= 2.0;  // the dense block's outputs
+    activations *= 3.0;
+    training = 6.0 * 4.0 * shapes.block_weights;
+  }
   const double embedding = shapes.embedding_weights * static_cast<double>(dtype_size(stored));
-  result.peak_host_bytes = static_cast<std::int64_t>(block + gram + hidden + activations + embedding + 150e6);
+  result.peak_host_bytes =
+      static_cast<std::int64_t>(block + gram + hidden + activations + training + embedding + 150e6);
   return result;
 }
 

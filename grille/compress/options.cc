@@ -1,5 +1,10 @@
 #include "grille/compress/options.h"
 
+#include "grille/prune/admm.h"
+#include "grille/prune/alps.h"
+#include "grille/prune/refine.h"
+#include "grille/prune/sparsegpt.h"
+
 namespace grille::compress {
 
 std::string quantization_name(Quantization quantization) {
@@ -25,11 +30,36 @@ std::string method_name(Method method) {
   switch (method) {
     case Method::kMagnitude: return "magnitude";
     case Method::kWanda: return "wanda";
+    case Method::kRia: return "ria";
     case Method::kSparseGpt: return "sparsegpt";
+    case Method::kAdmm: return "admm";
+    case Method::kAlps: return "alps";
   }
   return "";
 }
 
-bool method_needs_calibration(Method method) { return method != Method::kMagnitude; }
+std::string refine_name(Refine refine) {
+  switch (refine) {
+    case Refine::kNone: return "none";
+    case Refine::kMask: return "mask";
+    case Refine::kWeights: return "weights";
+  }
+  return "";
+}
+
+bool needs_calibration(const PruneOptions& options) {
+  return options.method != Method::kMagnitude || options.refine != Refine::kNone || options.reconstruct;
+}
+
+std::optional<double> damping_of(const PruneOptions& options) {
+  switch (options.method) {
+    case Method::kSparseGpt: return options.damping.value_or(prune::SparseGptOptions().damping);
+    case Method::kAdmm: return options.damping.value_or(prune::AdmmOptions().damping);
+    case Method::kAlps: return options.damping.value_or(prune::AlpsOptions().damping);
+    default: break;
+  }
+  if (options.refine == Refine::kWeights) return options.damping.value_or(prune::RefineOptions().damping);
+  return std::nullopt;
+}
 
 }  // namespace grille::compress

@@ -140,8 +140,11 @@ json describe(const Options& options) {
                    {"sparsity", prune.pattern.sparsity},
                    {"targets", prune.targets},
                    {"ignore", prune.ignore}});
-    if (prune.method == Method::kSparseGpt) object["damping"] = prune.damping;
-    if (method_needs_calibration(prune.method)) object["true_sequential"] = prune.true_sequential;
+    if (const auto damping = damping_of(prune)) object["damping"] = *damping;
+    if (prune.refine != Refine::kNone) object["refine"] = refine_name(prune.refine);
+    if (prune.reconstruct)
+      object["reconstruct"] = {{"epochs", prune.reconstruct->epochs}, {"rate", prune.reconstruct->rate}};
+    if (needs_calibration(prune)) object["true_sequential"] = prune.true_sequential;
   }
   if (options.calibration_samples > 0) {
     object["samples"] = options.calibration_samples;

@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kReportsKey = "layers";
+constexpr const char* kReconstructionKey = "reconstruction";
 constexpr const char* kCompressionKey = "quantization_config";
 
 json to_json(const LayerReport& report) {
@@ -20,6 +21,7 @@ json to_json(const LayerReport& report) {
   if (report.relative_error) object["relative_error"] = *report.relative_error;
   if (report.damping) object["damping"] = *report.damping;
   if (report.saturated > 0) object["saturated"] = report.saturated;
+  if (report.swaps) object["swaps"] = *report.swaps;
   return object;
 }
 
@@ -28,20 +30,26 @@ checkpoint::Encoding part_encoding(const tensors::Weight& weight) {
   return two_four ? checkpoint::Encoding::kTwoFour : checkpoint::Encoding::kPlain;
 }
 
-std::optional<double> optional_number(const json& object, const char* key) {
-  return object.contains(key) ? std::optional<double>(object.at(key).get<double>()) : std::nullopt;
+template <typename Number>
+std::optional<Number> optional_number(const json& object, const char* key) {
+  return object.contains(key) ? std::optional<Number>(object.at(key).get<Number>()) : std::nullopt;
 }
 
 LayerReport from_json(const json& object) {
-  return {object.at("name").get<std::string>(),       object.at("sparsity").get<double>(),
-          optional_number(object, "relative_error"),  optional_number(object, "damping"),
-          object.value("saturated", std::int64_t{0}), object.at("seconds").get<double>()};
+  return {.name = object.at("name").get<std::string>(),
+          .sparsity = object.at("sparsity").get<double>(),
+          .relative_error = optional_number<double>(object, "relative_error"),
+          .damping = optional_number<double>(object, "damping"),
+          .saturated = object.value("saturated", std::int64_t{0}),
+          .seconds = object.at("seconds").get<double>(),
+          .swaps = optional_number<std::int64_t>(object, "swaps")};
 }
 
 }  // namespace
 
 void write_part(const std::filesystem::path& path, const std::map<std::string, tensors::Weight>& weights,
-                const std::map<std::string, at::Tensor>& tensors, const std::vector<LayerReport>& reports) {
+                const std::map<std::string, at::Tensor>& tensors, const std::vector<LayerReport>& reports,
+                const std::optional<Reconstruction>& reconstruction) {
   std::vector<checkpoint::TensorSpec> specs;
   ModuleForms forms;
   for (const auto& [module, weight] : weights) {
@@ -56,8 +64,16 @@ void write_part(const std::filesystem::path& path, const std::map<std::string, t
   json layers = json::array();
   for (const LayerReport& report : reports) layers.push_back(to_json(report));
   const std::string compression = checkpoint::to_json(compression_for(forms)).dump();
-  checkpoint::SafetensorsWriter writer(path, specs,
-                                       {{kReportsKey, layers.dump()}, {kCompressionKey, compression}});
+  std::map<std::string, std::string> metadata = {{kReportsKey, layers.dump()},
+                                                 {kCompressionKey, compression}};
+  if (reconstruction) {
+    metadata[kReconstructionKey] = json{
+        {"error_before", reconstruction->error_before},
+        {"error", reconstruction->error},
+        {"epochs",
+         reconstruction->epochs}}.dump();
+  }
+  checkpoint::SafetensorsWriter writer(path, specs, metadata);
   for (const auto& [module, weight] : weights) {
     checkpoint::write_linear(writer, module, weight, part_encoding(weight));
   }
@@ -96,6 +112,19 @@ std::vector<LayerReport> PartFile::reports() const {
          path_.string());
   }
   return reports;
+}
+
+std::optional<Reconstruction> PartFile::reconstruction() const {
+  const auto found = source_.metadata().find(kReconstructionKey);
+  if (found == source_.metadata().end()) return std::nullopt;
+  try {
+    const json object = json::parse(found->second);
+    return Reconstruction{object.at("error_before").get<double>(), object.at("error").get<double>(),
+                          object.at("epochs").get<std::int64_t>()};
+  } catch (const json::exception&) {
+    fail(ErrorCode::kCorruptData,
+         "{}: the report of its reconstruction is damaged; start anew with --overwrite", path_.string());
+  }
 }
 
 }  // namespace grille::compress

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace grille::compress {
 
 // Weights are kept in the form in which they run (2:4 as values and bitmask), whatever the final format.
 void write_part(const std::filesystem::path& path, const std::map<std::string, tensors::Weight>& weights,
-                const std::map<std::string, at::Tensor>& tensors, const std::vector<LayerReport>& reports);
+                const std::map<std::string, at::Tensor>& tensors, const std::vector<LayerReport>& reports,
+                const std::optional<Reconstruction>& reconstruction = std::nullopt);
 
 class PartFile {
  public:
@@ -26,6 +28,7 @@ class PartFile {
   tensors::Weight weight(const std::string& module) const;
   const ModuleForms& forms() const { return forms_; }
   std::vector<LayerReport> reports() const;
+  std::optional<Reconstruction> reconstruction() const;
   const checkpoint::TensorSource& source() const { return source_; }
 
  private:

@@ -46,10 +46,16 @@ TEST(PartFile, GivesBackWeightsOfEveryForm) {
 
 TEST(PartFile, GivesBackReports) {
   const ScratchDirectory scratch;
-  const std::vector<LayerReport> reports = {{"a", 0.5, 0.125, 0.01, 7, 1.5}, {"b", 0.0, {}, {}, 0, 0.25}};
-  write_part(scratch / "part.safetensors", {}, {}, reports);
+  const std::vector<LayerReport> reports = {{"a", 0.5, 0.125, 0.01, 7, 1.5, 42},
+                                            {"b", 0.0, {}, {}, 0, 0.25, {}}};
+  write_part(scratch / "part.safetensors", {}, {}, reports, Reconstruction{0.25, 0.125, 3});
   const std::vector<LayerReport> read = PartFile(scratch / "part.safetensors").reports();
   ASSERT_EQ(read.size(), 2u);
+  const auto reconstruction = PartFile(scratch / "part.safetensors").reconstruction();
+  ASSERT_TRUE(reconstruction.has_value());
+  EXPECT_EQ(reconstruction->error_before, 0.25);
+  EXPECT_EQ(reconstruction->error, 0.125);
+  EXPECT_EQ(reconstruction->epochs, 3);
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(read[i].name, reports[i].name);
     EXPECT_EQ(read[i].sparsity, reports[i].sparsity);
@@ -57,6 +63,7 @@ TEST(PartFile, GivesBackReports) {
     EXPECT_EQ(read[i].damping, reports[i].damping);
     EXPECT_EQ(read[i].saturated, reports[i].saturated);
     EXPECT_EQ(read[i].seconds, reports[i].seconds);
+    EXPECT_EQ(read[i].swaps, reports[i].swaps);
   }
 }
 

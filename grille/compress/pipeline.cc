@@ -123,10 +123,25 @@ void check_options(const models::ModelFiles& files, const Options& options,
                    const std::vector<text::CalibrationWindow>& calibration) {
   if (!options.prune) return;
   const PruneOptions& prune = *options.prune;
-  check(prune.damping > 0 && prune.damping <= 1, ErrorCode::kInvalidArgument,
-        "--damping {}: expected a number above 0, at most 1", prune.damping);
-  check(!calibration.empty() || !method_needs_calibration(prune.method), ErrorCode::kInvalidArgument,
-        "--method {} needs text to calibrate on: give --calibration FILE", method_name(prune.method));
+  const double damping = damping_of(prune).value_or(1.0);
+  check(damping > 0 && damping <= 1, ErrorCode::kInvalidArgument,
+        "--damping {}: expected a number above 0, at most 1", damping);
+  check(!calibration.empty() || !needs_calibration(prune), ErrorCode::kInvalidArgument,
+        "--method {}{} needs text to calibrate on: give --calibration FILE", method_name(prune.method),
+        prune.refine == Refine::kNone ? "" : " with --refine");
+  check(prune.refine == Refine::kNone || prune.pattern.kind == prune::Pattern::Kind::kGroups,
+        ErrorCode::kInvalidArgument,
+        "--refine {}: exchanges weights within the groups of an N:M pattern; --pattern {} has none",
+        refine_name(prune.refine), prune.pattern.name());
+  if (prune.reconstruct) {
+    const auto [epochs, rate] = *prune.reconstruct;
+    check(epochs >= 1 && rate > 0 && rate < 1, ErrorCode::kInvalidArgument,
+          "--reconstruct: {} epochs at a rate of {}: expected at least one, and a rate between 0 and 1",
+          epochs, rate);
+    check(calibration.size() >= 2, ErrorCode::kInvalidArgument,
+          "--reconstruct: needs two calibration windows or more, one of them to tell when to stop; give more "
+          "--samples");
+  }
   for (const text::CalibrationWindow& window : calibration) {
     const std::int64_t longest =
         *std::max_element(window.segment_lengths.begin(), window.segment_lengths.end());
@@ -180,7 +195,9 @@ Report run(const models::ModelFiles& files, const Options& options,
     const std::filesystem::path part = workspace.part(index);
     std::vector<LayerReport> layers;
     if (options.resume && std::filesystem::exists(part)) {
-      layers = PartFile(part).reports();
+      const PartFile finished(part);
+      layers = finished.reports();
+      if (const auto reconstruction = finished.reconstruction()) report.blocks[index] = *reconstruction;
       if (index < last_pruned) calibration_run->advance(finished_layer(files, options, part, index), index);
     } else {
       BlockResult block =
@@ -188,7 +205,8 @@ Report run(const models::ModelFiles& files, const Options& options,
       std::map<std::string, tensors::Weight> weights;
       for (auto& [slot, weight] : block.weights)
         weights.emplace(models::module_name(index, slot), std::move(weight));
-      write_part(part, weights, small_tensors(files, index), block.reports);
+      write_part(part, weights, small_tensors(files, index), block.reports, block.reconstruction);
+      if (block.reconstruction) report.blocks[index] = *block.reconstruction;
       layers = std::move(block.reports);
     }
     double error = 0.0;

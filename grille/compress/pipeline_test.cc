@@ -175,6 +175,28 @@ TEST_F(Pipeline, ResumingGivesTheSameBytesAndOnlyForTheSameRun) {
   EXPECT_EQ(contents(scratch_ / "stopped"), contents(scratch_ / "whole"));
 }
 
+TEST_F(Pipeline, ReconstructedBlocksAreReportedAndTakenUpAgain) {
+  Options options = prune_options(Method::kWanda);
+  options.prune->refine = Refine::kMask;
+  options.prune->reconstruct = ReconstructOptions{.epochs = 3, .rate = 1e-3};
+  const Report whole = run(model_.open(), options, "whole", tiny_calibration());
+  ASSERT_EQ(whole.blocks.size(), 2u);
+  for (const auto& [index, block] : whole.blocks) EXPECT_LT(block.error, block.error_before) << index;
+  for (const LayerReport& layer : whole.layers) {
+    EXPECT_EQ(layer.sparsity, 0.5) << layer.name;
+    EXPECT_TRUE(layer.swaps.has_value()) << layer.name;
+  }
+  InterruptAfter interrupt(1);
+  error_of(
+      [&] { compress::run(model_.open(), options, tiny_calibration(), scratch_ / "stopped", interrupt); });
+  clear_interrupt();
+  options.resume = true;
+  const Report resumed = run(model_.open(), options, "stopped", tiny_calibration());
+  EXPECT_EQ(contents(scratch_ / "stopped"), contents(scratch_ / "whole"));
+  EXPECT_EQ(resumed.blocks.at(0).error, whole.blocks.at(0).error);
+  EXPECT_EQ(resumed.blocks.at(1).error, whole.blocks.at(1).error);
+}
+
 TEST_F(Pipeline, OptionsThatDoNotFitTheModelAreRefused) {
   const models::ModelFiles files = model_.open();
   const auto refusal = [&](const Options& options, const std::vector<text::CalibrationWindow>& calibration) {
@@ -193,6 +215,15 @@ TEST_F(Pipeline, OptionsThatDoNotFitTheModelAreRefused) {
     damping.prune->damping = bad;
     expect_contains(refusal(damping, tiny_calibration()), "--damping");
   }
+  Options reconstruct = prune_options(Method::kWanda);
+  reconstruct.prune->reconstruct.emplace();
+  auto one_window = tiny_calibration();
+  one_window.resize(1);
+  expect_contains(refusal(reconstruct, one_window), "two calibration windows");
+  Options refine = prune_options(Method::kWanda);
+  refine.prune->refine = Refine::kMask;
+  refine.prune->pattern = prune::parse_pattern("unstructured", std::nullopt);
+  expect_contains(refusal(refine, tiny_calibration()), "--refine mask");
   auto long_window = tiny_calibration();
   long_window[0].segment_lengths = {65};
   expect_contains(refusal(prune_options(Method::kWanda), long_window), "context of 64");

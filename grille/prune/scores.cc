@@ -76,4 +76,17 @@ at::Tensor wanda_scores(const at::Tensor& weight, const at::Tensor& mean_squares
   return weight.to(at::kFloat).abs().mul_(mean_squares.sqrt().unsqueeze(0));
 }
 
+at::Tensor ria_scores(const at::Tensor& weight, const at::Tensor& mean_squares) {
+  constexpr double kActivationExponent = 0.5;  // of the inputs' root mean square, as the paper recommends
+  const at::Tensor magnitude = weight.to(at::kDouble).abs();
+  // A row or a column of zeros has no share to divide: its weights score 0.
+  const auto inverse_sum = [&](std::int64_t dimension) {
+    const at::Tensor sum = magnitude.sum(dimension, /*keepdim=*/true);
+    return sum.reciprocal().masked_fill_(sum.eq(0), 0.0);
+  };
+  const at::Tensor share = inverse_sum(0).add(inverse_sum(1));
+  const at::Tensor activation = mean_squares.to(at::kDouble).pow(kActivationExponent / 2).unsqueeze(0);
+  return magnitude.mul(share).mul_(activation).to(at::kFloat);
+}
+
 }  // namespace grille::prune

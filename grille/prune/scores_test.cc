@@ -64,5 +64,21 @@ TEST(WandaScores, AreMagnitudeTimesInputNorm) {
   EXPECT_EQ(scores[0][1].item<float>(), 1.5f);
 }
 
+TEST(RiaScores, AddTheSharesOfRowAndColumn) {
+  const at::Tensor weight = at::tensor({-1.0f, 3.0f, 3.0f, 1.0f}).view({2, 2});
+  const at::Tensor scores = ria_scores(weight, at::tensor({16.0f, 1.0f}));  // fourth roots: 2 and 1
+  EXPECT_EQ(scores[0][0].item<float>(), 2 * (1.0f / 4 + 1.0f / 4));
+  EXPECT_EQ(scores[0][1].item<float>(), 3.0f / 4 + 3.0f / 4);
+  EXPECT_EQ(scores[1][0].item<float>(), 2 * (3.0f / 4 + 3.0f / 4));
+}
+
+TEST(RiaScores, OfZerosAreZero) {
+  at::Tensor weight = at::randn({5, 8});
+  weight.select(0, 2).zero_();
+  weight.select(1, 6).zero_();
+  const at::Tensor scores = ria_scores(weight, at::randn({8}).square());
+  EXPECT_TRUE(scores.eq(0).eq(weight.eq(0)).all().item<bool>());
+}
+
 }  // namespace
 }  // namespace grille::prune
