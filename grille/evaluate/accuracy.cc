@@ -17,7 +17,7 @@ Estimate mean_of_questions(std::span<const Accuracy> sets) {
     all.correct += set.correct;
     all.questions += set.questions;
     const double n = static_cast<double>(set.questions);
-    squares += n * n * set.mean() * (1.0 - set.mean());  // n (n - 1) e^2
+    squares += n * set.mean() * (1.0 - set.mean());  // n (n - 1) e^2
   }
   const std::int64_t freedom = all.questions - static_cast<std::int64_t>(sets.size());
   Estimate result{all.mean(), std::nullopt};
