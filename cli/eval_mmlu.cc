@@ -69,7 +69,8 @@ std::string samples_jsonl(const MmluResult& result) {
   return lines;
 }
 
-std::string row(const std::string& name, std::int64_t questions, double mean, std::optional<double> standard_error) {
+std::string row(const std::string& name, std::int64_t questions, double mean,
+                std::optional<double> standard_error) {
   return fmt::format("{:<36} {:>6} {:>8.4f}{}\n", name, questions, mean,
                      standard_error ? fmt::format(" +- {:.4f}", *standard_error) : "");
 }
@@ -84,7 +85,8 @@ void print(const MmluCommand& command, const MmluResult& result) {
     std::cout << row("group " + name, questions_of(result, name), estimate.mean, estimate.standard_error);
   }
   const std::int64_t questions = questions_of(result);
-  std::cout << row("mean of subjects", questions, result.mean_of_subjects.mean, result.mean_of_subjects.standard_error)
+  std::cout << row("mean of subjects", questions, result.mean_of_subjects.mean,
+                   result.mean_of_subjects.standard_error)
             << row("mean of questions", questions, result.questions.mean, result.questions.standard_error)
             << fmt::format("mmlu, {} shots, protocol {}, {}\n", command.options.shots, command.protocol,
                            command.model.model);
@@ -93,11 +95,13 @@ void print(const MmluCommand& command, const MmluResult& result) {
 nlohmann::json to_json(const MmluCommand& command, const MmluResult& result) {
   const std::int64_t questions = questions_of(result);
   nlohmann::json object = accuracy_json(result.questions.mean, result.questions.standard_error, questions);
-  const nlohmann::json subjects = accuracy_json(result.mean_of_subjects.mean, result.mean_of_subjects.standard_error, 0);
+  const nlohmann::json subjects =
+      accuracy_json(result.mean_of_subjects.mean, result.mean_of_subjects.standard_error, 0);
   object["acc_mean_of_subjects"] = subjects["acc"];
   object["stderr_mean_of_subjects"] = subjects["stderr"];
   for (const auto& [name, estimate] : result.groups) {
-    object["groups"][name] = accuracy_json(estimate.mean, estimate.standard_error, questions_of(result, name));
+    object["groups"][name] =
+        accuracy_json(estimate.mean, estimate.standard_error, questions_of(result, name));
   }
   for (const MmluSubjectResult& subject : result.subjects) {
     const evaluate::Accuracy& accuracy = subject.accuracy;
@@ -112,13 +116,16 @@ nlohmann::json to_json(const MmluCommand& command, const MmluResult& result) {
 }
 
 void note_changed_prompts(const MmluCommand& command, const MmluResult& result, nlohmann::json& object) {
-  const std::int64_t truncated = count_answers(result, [](const MmluAnswer& answer) { return answer.truncated; });
+  const std::int64_t truncated =
+      count_answers(result, [](const MmluAnswer& answer) { return answer.truncated; });
   const std::int64_t fewer =
       count_answers(result, [&](const MmluAnswer& answer) { return answer.shots < command.options.shots; });
   object["truncated"] = truncated;
   object["fewer_shots"] = fewer;
-  if (truncated > 0) spdlog::info("{} prompts were longer than the context and lost their first tokens", truncated);
-  if (fewer > 0) spdlog::info("{} prompts have fewer than {} shots, to be short enough", fewer, command.options.shots);
+  if (truncated > 0)
+    spdlog::info("{} prompts were longer than the context and lost their first tokens", truncated);
+  if (fewer > 0)
+    spdlog::info("{} prompts have fewer than {} shots, to be short enough", fewer, command.options.shots);
   if (!result.single_tokens) {
     spdlog::info("' A' to ' D' are no single tokens of this tokenizer: four sequences a question");
   }
@@ -135,7 +142,8 @@ nlohmann::json run(const MmluCommand& command, const CommandContext& context) {
   if (!command.samples.empty()) samples.emplace(command.samples);
   const LoadedModel loaded = load_model(command.model, context);
   const text::Tokenizer tokenizer = models::load_tokenizer(loaded.files);
-  const MmluResult result = evaluate::score_mmlu(loaded.decoder, tokenizer, subjects, options, context.progress);
+  const MmluResult result =
+      evaluate::score_mmlu(loaded.decoder, tokenizer, subjects, options, context.progress);
   if (samples) {
     const std::string lines = samples_jsonl(result);
     samples->write_at(0, std::as_bytes(std::span(lines)));
@@ -154,22 +162,25 @@ nlohmann::json run(const MmluCommand& command, const CommandContext& context) {
 void add_eval_mmlu(CLI::App& eval) {
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   auto command = std::make_shared<MmluCommand>();
-  CLI::App* app = add_command(eval, "mmlu", "Accuracy on MMLU's multiple-choice questions",
-                              "grille eval mmlu model/ --data mmlu/ --subjects anatomy,astronomy --samples out.jsonl",
-                              [command](const CommandContext& context) { return run(*command, context); },
-                              RunsOn::kCpuOrCuda);
+  CLI::App* app = add_command(
+      eval, "mmlu", "Accuracy on MMLU's multiple-choice questions",
+      "grille eval mmlu model/ --data mmlu/ --subjects anatomy,astronomy --samples out.jsonl",
+      [command](const CommandContext& context) { return run(*command, context); }, RunsOn::kCpuOrCuda);
   add_model_options(*app, command->model);
   app->add_option("--data", command->data, "The folder with the authors' dev/ and test/ CSV files")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app->add_option("--subjects", command->subjects, "Comma-separated names, as abstract_algebra (default: all 57)");
+  app->add_option("--subjects", command->subjects,
+                  "Comma-separated names, as abstract_algebra (default: all 57)");
   app->add_option("--shots", command->options.shots, "Questions with answers before each question")
       ->check(CLI::Range(std::int64_t{0}, kMost))
       ->capture_default_str();
-  app->add_option("--limit", command->options.limit, "Only the first N questions of each subject (default: all)")
+  app->add_option("--limit", command->options.limit,
+                  "Only the first N questions of each subject (default: all)")
       ->check(CLI::Range(std::int64_t{1}, kMost));
-  app->add_option("--protocol", command->protocol,
-                  "Prompts, truncation and choice as lm-eval's task mmlu, the authors' (hendrycks) or sglang's")
+  app->add_option(
+         "--protocol", command->protocol,
+         "Prompts, truncation and choice as lm-eval's task mmlu, the authors' (hendrycks) or sglang's")
       ->check(CLI::IsMember({"lm-eval", "hendrycks", "sglang"}))
       ->capture_default_str();
   app->add_option("--context", command->options.context,

@@ -22,7 +22,8 @@ Estimate mean_of_questions(std::span<const Accuracy> sets) {
   const std::int64_t freedom = all.questions - static_cast<std::int64_t>(sets.size());
   Estimate result{all.mean(), std::nullopt};
   if (freedom > 0) {
-    result.standard_error = std::sqrt(squares / static_cast<double>(freedom) / static_cast<double>(all.questions));
+    result.standard_error =
+        std::sqrt(squares / static_cast<double>(freedom) / static_cast<double>(all.questions));
   }
   return result;
 }

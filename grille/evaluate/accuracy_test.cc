@@ -14,7 +14,8 @@ double stderr_of(const Accuracy& set) {
   const double n = static_cast<double>(set.questions);
   const double mean = static_cast<double>(set.correct) / n;
   double squares = 0.0;
-  for (std::int64_t i = 0; i < set.questions; ++i) squares += std::pow((i < set.correct ? 1.0 : 0.0) - mean, 2);
+  for (std::int64_t i = 0; i < set.questions; ++i)
+    squares += std::pow((i < set.correct ? 1.0 : 0.0) - mean, 2);
   return std::sqrt(squares / (n - 1)) / std::sqrt(n);
 }
 

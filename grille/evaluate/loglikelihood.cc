@@ -12,8 +12,8 @@ namespace grille::evaluate {
 
 Prediction::Prediction(std::span<const float> logits) : logits_(logits) {
   const kernels::LogitSummary summary = kernels::summarize_logits(logits);
-  check(summary.best >= 0 && std::isfinite(logits[static_cast<std::size_t>(summary.best)]), ErrorCode::kCorruptData,
-        "evaluate: the model's logits are not finite; try --dtype float32");
+  check(summary.best >= 0 && std::isfinite(logits[static_cast<std::size_t>(summary.best)]),
+        ErrorCode::kCorruptData, "evaluate: the model's logits are not finite; try --dtype float32");
   best_ = static_cast<std::int32_t>(summary.best);
   log_sum_exp_ = summary.log_sum_exp;
 }
@@ -23,7 +23,8 @@ std::int64_t Prediction::rank(std::int32_t token) const {
   return std::count_if(logits_.begin(), logits_.end(), [own](float other) { return other > own; });
 }
 
-EncodedPair encode_pair(const text::Tokenizer& tokenizer, std::string_view context, std::string_view continuation) {
+EncodedPair encode_pair(const text::Tokenizer& tokenizer, std::string_view context,
+                        std::string_view continuation) {
   const std::string_view stripped = strip_end(context);
   const std::string whole = std::string(context) + std::string(continuation);
   EncodedPair pair;

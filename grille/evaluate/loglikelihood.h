@@ -33,11 +33,12 @@ struct EncodedPair {
   std::vector<std::int32_t> continuation;  // at least one
 };
 
-// The context's trailing white space goes to the continuation; both are encoded together, with the special tokens that
-// the tokenizer adds, and what follows the context's own number of tokens is the continuation. A context without
-// tokens is the BOS, or the EOS of a tokenizer without one. Throws Error{kInvalidArgument} for a continuation without
-// tokens, or where there is neither.
-EncodedPair encode_pair(const text::Tokenizer& tokenizer, std::string_view context, std::string_view continuation);
+// The context's trailing white space goes to the continuation; both are encoded together, with the special
+// tokens that the tokenizer adds, and what follows the context's own number of tokens is the continuation. A
+// context without tokens is the BOS, or the EOS of a tokenizer without one. Throws Error{kInvalidArgument}
+// for a continuation without tokens, or where there is neither.
+EncodedPair encode_pair(const text::Tokenizer& tokenizer, std::string_view context,
+                        std::string_view continuation);
 
 // The tokens that predict the continuation, as many of the context's last ones as `most` has room for. Throws
 // Error{kInvalidArgument} for a continuation of more than `most` tokens.
@@ -48,8 +49,8 @@ struct Loglikelihood {
   bool greedy = true;  // each of them is the most probable one
 };
 
-// One for each pair, of passages of at most `most` tokens. Pairs that begin alike share what is computed for that
-// part; `after` as in for_each_prediction().
+// One for each pair, of passages of at most `most` tokens. Pairs that begin alike share what is computed for
+// that part; `after` as in for_each_prediction().
 std::vector<Loglikelihood> loglikelihoods(
     const models::Decoder& model, std::span<const EncodedPair> pairs, std::int64_t most,
     const std::function<void(std::int64_t pairs)>& after = [](std::int64_t) {});

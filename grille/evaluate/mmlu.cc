@@ -33,7 +33,8 @@ class Scorer {
     check(options.shots >= 0 && options.limit >= 0, ErrorCode::kInvalidArgument,
           "--shots {}, --limit {}: expected none below 0", options.shots, options.limit);
     if (options_.context == 0) {
-      options_.context = options.protocol == MmluProtocol::kHendrycks ? std::min(most, kHendrycksContext) : most;
+      options_.context =
+          options.protocol == MmluProtocol::kHendrycks ? std::min(most, kHendrycksContext) : most;
     }
     for (std::size_t i = 0; i < kMmluChoices; ++i) {
       const EncodedPair pair = encode_pair(tokenizer, "Answer:", spaced_letter(i));
@@ -101,7 +102,8 @@ class Scorer {
   void score_letters(const std::vector<Prompt>& prompts, std::vector<MmluAnswer>& answers,
                      const std::function<void(std::int64_t)>& after) const {
     std::vector<Passage> passages;
-    for (const Prompt& prompt : prompts) passages.push_back(passage_of({prompt.ids, {letters_[0]}}, options_.context));
+    for (const Prompt& prompt : prompts)
+      passages.push_back(passage_of({prompt.ids, {letters_[0]}}, options_.context));
     for_each_prediction(
         model_, passages,
         [&](std::size_t i, std::int64_t, std::span<const float> logits) {
@@ -150,12 +152,14 @@ class Scorer {
   void choose(std::int32_t best, MmluAnswer& answer) const {
     const auto& values = answer.loglikelihoods;
     if (options_.protocol != MmluProtocol::kSglang) {
-      answer.choice = static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin());
+      answer.choice =
+          static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin());
       return;
     }
     const std::string text = tokenizer_.decode(std::span(&best, 1), /*skip_special_tokens=*/true);
     const std::string_view said = strip(text);
-    if (!said.empty() && said[0] >= 'A' && said[0] <= 'D') answer.choice = static_cast<std::size_t>(said[0] - 'A');
+    if (!said.empty() && said[0] >= 'A' && said[0] <= 'D')
+      answer.choice = static_cast<std::size_t>(said[0] - 'A');
   }
 
   const models::Decoder& model_;
@@ -194,9 +198,8 @@ MmluResult score_mmlu(const models::Decoder& model, const text::Tokenizer& token
   Accuracy so_far;
   progress.start("mmlu", questions, "questions");
   for (const MmluSubject& subject : subjects) {
-    result.subjects.push_back(scorer.score(subject, [&](std::int64_t done) {
-      progress.update(so_far.questions + done, subject.subject.name);
-    }));
+    result.subjects.push_back(scorer.score(
+        subject, [&](std::int64_t done) { progress.update(so_far.questions + done, subject.subject.name); }));
     so_far.correct += result.subjects.back().accuracy.correct;
     so_far.questions += result.subjects.back().accuracy.questions;
     progress.update(so_far.questions, fmt::format("acc {:.4f}", so_far.mean()));

@@ -26,10 +26,11 @@ struct MmluOptions {
 };
 
 struct MmluAnswer {
-  // log p of " A", " B", " C", " D" after the prompt. kHendrycks: -100 where 100 tokens or more are more probable.
+  // log p of " A", " B", " C", " D" after the prompt. kHendrycks: -100 where 100 tokens or more are more
+  // probable.
   std::array<double, kMmluChoices> loglikelihoods = {};
-  // The likeliest, of equals the first. kSglang: what the most probable next token's text begins with, if that is one
-  // of the four letters.
+  // The likeliest, of equals the first. kSglang: what the most probable next token's text begins with, if
+  // that is one of the four letters.
   std::optional<std::size_t> choice;
   std::size_t answer = 0;  // the right one
   std::int64_t shots = 0;  // left in the prompt
@@ -47,18 +48,19 @@ struct MmluSubjectResult {
 struct MmluResult {
   std::vector<MmluSubjectResult> subjects;
   std::map<std::string, Estimate> groups;  // over questions; those groups that have a subject here
-  Estimate questions;                      // every question counts alike: lm-eval's, the authors' and sglang's number
-  Estimate mean_of_subjects;               // every subject counts alike
-  bool single_tokens = true;               // each of " A" to " D" is one token after "Answer:"
+  Estimate questions;         // every question counts alike: lm-eval's, the authors' and sglang's number
+  Estimate mean_of_subjects;  // every subject counts alike
+  bool single_tokens = true;  // each of " A" to " D" is one token after "Answer:"
 };
 
-// Prompts that are too long lose tokens from the left (kLmEval), or shots from the end until they fit (kHendrycks), or
-// shots until all that precedes the question has at most 1536 of the model's tokens (kSglang, which counts with
-// another tokenizer); what is then still too long loses tokens from the left.
+// Prompts that are too long lose tokens from the left (kLmEval), or shots from the end until they fit
+// (kHendrycks), or shots until all that precedes the question has at most 1536 of the model's tokens
+// (kSglang, which counts with another tokenizer); what is then still too long loses tokens from the left.
 //
-// Where " A" to " D" are single tokens a question is one sequence, otherwise one for each choice, scored as lm-eval
-// does: over all of its tokens, without the -100 of kHendrycks. Sequences of a subject share their shots' keys and
-// values. Throws Error{kInvalidArgument} for options out of range and for more shots than a subject has.
+// Where " A" to " D" are single tokens a question is one sequence, otherwise one for each choice, scored as
+// lm-eval does: over all of its tokens, without the -100 of kHendrycks. Sequences of a subject share their
+// shots' keys and values. Throws Error{kInvalidArgument} for options out of range and for more shots than a
+// subject has.
 MmluResult score_mmlu(const models::Decoder& model, const text::Tokenizer& tokenizer,
                       std::span<const MmluSubject> subjects, const MmluOptions& options, Progress& progress);
 

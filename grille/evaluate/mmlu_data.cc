@@ -77,8 +77,8 @@ std::vector<MmluQuestion> read_questions(const fs::path& file) {
   std::vector<MmluQuestion> questions;
   for (const text::CsvRow& row : text::read_csv(file)) {
     check(row.fields.size() == kMmluChoices + 2, ErrorCode::kCorruptData,
-          "{}: line {}: expected a question, four choices and a letter, got {} cells", file.string(), row.line,
-          row.fields.size());
+          "{}: line {}: expected a question, four choices and a letter, got {} cells", file.string(),
+          row.line, row.fields.size());
     const std::string& letter = row.fields.back();
     check(letter.size() == 1 && letter[0] >= 'A' && letter[0] <= 'D', ErrorCode::kCorruptData,
           "{}: line {}: the right choice is '{}'; expected A, B, C or D", file.string(), row.line, letter);
@@ -103,8 +103,8 @@ std::vector<MmluSubjectName> select_mmlu_subjects(const std::string& names) {
     const auto is_name = [&](const MmluSubjectName& subject) { return subject.name == name; };
     const auto* found = std::find_if(std::begin(kSubjects), std::end(kSubjects), is_name);
     check(found != std::end(kSubjects), ErrorCode::kInvalidArgument,
-          "--subjects: '{}' is none of the 57; names are those of the files, as {},{}", name, kSubjects[0].name,
-          kSubjects[1].name);
+          "--subjects: '{}' is none of the 57; names are those of the files, as {},{}", name,
+          kSubjects[0].name, kSubjects[1].name);
     check(std::none_of(chosen.begin(), chosen.end(), is_name), ErrorCode::kInvalidArgument,
           "--subjects: '{}' comes twice", name);
     chosen.push_back(*found);
@@ -116,8 +116,8 @@ std::vector<MmluSubjectName> select_mmlu_subjects(const std::string& names) {
 MmluSubject read_mmlu_subject(const fs::path& directory, const MmluSubjectName& subject) {
   for (const char* part : {"dev", "test"}) {
     check(fs::is_directory(directory / part), ErrorCode::kNotFound,
-          "{}: it has no folder {}; give the folder with dev/ and test/ of the MMLU authors' data", directory.string(),
-          part);
+          "{}: it has no folder {}; give the folder with dev/ and test/ of the MMLU authors' data",
+          directory.string(), part);
   }
   const std::string name = subject.name;
   const fs::path test = directory / "test" / (name + "_test.csv");

@@ -25,8 +25,8 @@ struct MmluSubjectName {
 // All 57, in alphabetical order.
 std::span<const MmluSubjectName> mmlu_subjects();
 
-// The subjects of a comma-separated list, in its order; of an empty one all. Throws Error{kInvalidArgument} for an
-// unknown name or one that comes twice.
+// The subjects of a comma-separated list, in its order; of an empty one all. Throws Error{kInvalidArgument}
+// for an unknown name or one that comes twice.
 std::vector<MmluSubjectName> select_mmlu_subjects(const std::string& names);
 
 struct MmluSubject {
@@ -35,9 +35,9 @@ struct MmluSubject {
   std::vector<MmluQuestion> test;  // at least one
 };
 
-// From <directory>/dev/<name>_dev.csv and <directory>/test/<name>_test.csv: rows of question, four choices and the
-// right one's letter, without a header; cells as they are. Throws Error{kNotFound} for a file that is missing,
-// Error{kCorruptData} with file and line for a row that is not such.
+// From <directory>/dev/<name>_dev.csv and <directory>/test/<name>_test.csv: rows of question, four choices
+// and the right one's letter, without a header; cells as they are. Throws Error{kNotFound} for a file that is
+// missing, Error{kCorruptData} with file and line for a row that is not such.
 MmluSubject read_mmlu_subject(const std::filesystem::path& directory, const MmluSubjectName& subject);
 
 }  // namespace grille::evaluate

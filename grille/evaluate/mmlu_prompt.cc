@@ -13,8 +13,8 @@ constexpr std::array kProtocols = {MmluProtocol::kLmEval, MmluProtocol::kHendryc
 
 // What pandas 2 and later read as missing by default (pandas.io.parsers, STR_NA_VALUES).
 constexpr std::array<std::string_view, 19> kMissing = {
-    "",        "#N/A",   "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-    "<NA>",    "N/A",    "NA",       "NULL", "NaN",    "None",     "n/a",  "nan",  "null"};
+    "",     "#N/A", "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A",  "NA",       "NULL", "NaN",     "None",     "n/a",  "nan",  "null"};
 
 std::string cell(MmluProtocol protocol, const std::string& text) {
   const bool missing = std::find(kMissing.begin(), kMissing.end(), text) != kMissing.end();
@@ -39,7 +39,8 @@ MmluProtocol protocol_from_name(std::string_view name) {
   fail(ErrorCode::kInvalidArgument, "--protocol {}: expected lm-eval, hendrycks or sglang", name);
 }
 
-std::string mmlu_shots(MmluProtocol protocol, const MmluSubjectName& subject, std::span<const MmluQuestion> shots) {
+std::string mmlu_shots(MmluProtocol protocol, const MmluSubjectName& subject,
+                       std::span<const MmluQuestion> shots) {
   std::string text = "The following are multiple choice questions (with answers) about ";
   if (protocol == MmluProtocol::kHendrycks) text += ' ';
   for (const char c : std::string_view(subject.name)) text += c == '_' ? ' ' : c;

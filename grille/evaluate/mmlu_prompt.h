@@ -20,12 +20,14 @@ const char* protocol_name(MmluProtocol protocol);
 // Throws Error{kInvalidArgument} for another name.
 MmluProtocol protocol_from_name(std::string_view name);
 
-// The header and the shots, each with its answer: all that precedes a question, up to its "\n\n". The authors' header
-// has two spaces before the subject. Where pandas would read a cell as missing ("None", "NA", ...), the authors' and
-// sglang's prompts say "nan", as theirs do.
-std::string mmlu_shots(MmluProtocol protocol, const MmluSubjectName& subject, std::span<const MmluQuestion> shots);
+// The header and the shots, each with its answer: all that precedes a question, up to its "\n\n". The
+// authors' header has two spaces before the subject. Where pandas would read a cell as missing ("None", "NA",
+// ...), the authors' and sglang's prompts say "nan", as theirs do.
+std::string mmlu_shots(MmluProtocol protocol, const MmluSubjectName& subject,
+                       std::span<const MmluQuestion> shots);
 
-// The question, its choices and "Answer:". lm-eval strips the question of white space, as Python's str.strip().
+// The question, its choices and "Answer:". lm-eval strips the question of white space, as Python's
+// str.strip().
 std::string mmlu_question(MmluProtocol protocol, const MmluQuestion& question);
 
 }  // namespace grille::evaluate

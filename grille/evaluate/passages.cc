@@ -43,7 +43,8 @@ class Batches {
       if (!add(i)) {
         run_batch();
         after(static_cast<std::int64_t>(i));
-        check(add(i), ErrorCode::kInternal, "evaluate: no room for a passage of {} tokens", length(passages_[i]));
+        check(add(i), ErrorCode::kInternal, "evaluate: no room for a passage of {} tokens",
+              length(passages_[i]));
       }
     }
     if (!ids_.empty()) run_batch();
@@ -61,9 +62,11 @@ class Batches {
     const std::int64_t most = pages_ ? kBatchTokens : kBatchTokensOnDevices;
     if (pages_) {
       // Up to the first wanted token, which is computed in any case.
-      start = pages_->find_prefix(std::span(passage.ids).first(static_cast<std::size_t>(passage.first) + 1), pages);
+      start = pages_->find_prefix(std::span(passage.ids).first(static_cast<std::size_t>(passage.first) + 1),
+                                  pages);
     }
-    const bool fits = ids_.empty() || static_cast<std::int64_t>(ids_.size()) + length(passage) - start <= most;
+    const bool fits =
+        ids_.empty() || static_cast<std::int64_t>(ids_.size()) + length(passage) - start <= most;
     if (!fits || (pages_ && !pages_->grow(pages, length(passage)))) {
       if (pages_) pages_->release(pages);
       return false;
@@ -141,8 +144,8 @@ class Batches {
 
 }  // namespace
 
-void for_each_prediction(const models::Decoder& model, std::span<const Passage> passages, const LogitsReader& read,
-                         const std::function<void(std::int64_t)>& after) {
+void for_each_prediction(const models::Decoder& model, std::span<const Passage> passages,
+                         const LogitsReader& read, const std::function<void(std::int64_t)>& after) {
   for (const Passage& passage : passages) {
     const auto length = static_cast<std::int64_t>(passage.ids.size());
     check(length >= 1 && length <= model.config().max_positions, ErrorCode::kInvalidArgument,

@@ -56,9 +56,10 @@ class Passages : public testing::Test {
         }
         ASSERT_EQ(seen[i][at].size(), 50u) << i << " " << at;
         const float* row = expected.const_data_ptr<float>() + at * 50;
-        // Logits of magnitude up to 32 in fp32, each the end of some hundred roundings whose order differs with
-        // the number of tokens run at once.
-        for (std::size_t j = 0; j < 50; ++j) ASSERT_NEAR(seen[i][at][j], row[j], 32 * 200 * 0x1p-24) << i << " " << at;
+        // Logits of magnitude up to 32 in fp32, each the end of some hundred roundings whose order differs
+        // with the number of tokens run at once.
+        for (std::size_t j = 0; j < 50; ++j)
+          ASSERT_NEAR(seen[i][at][j], row[j], 32 * 200 * 0x1p-24) << i << " " << at;
       }
     }
   }
@@ -89,12 +90,14 @@ TEST_F(Passages, ShareWhatTheyHaveInCommonAtAnyDepth) {
     Passage passage;
     if (i > 0) {  // some prefix of an earlier passage, or all of it
       const Ids& earlier = passages[static_cast<std::size_t>(below(i))].ids;
-      passage.ids.assign(earlier.begin(), earlier.begin() + below(static_cast<std::int64_t>(earlier.size()) + 1));
+      passage.ids.assign(earlier.begin(),
+                         earlier.begin() + below(static_cast<std::int64_t>(earlier.size()) + 1));
     }
     const std::int64_t room = 300 - static_cast<std::int64_t>(passage.ids.size());
     const Ids rest = random_ids(room == 300 ? 1 + below(299) : below(std::min<std::int64_t>(room, 80)));
     passage.ids.insert(passage.ids.end(), rest.begin(), rest.end());
-    passage.first = static_cast<std::int64_t>(passage.ids.size()) - 1 - below(std::min<std::int64_t>(3, static_cast<std::int64_t>(passage.ids.size())));
+    passage.first = static_cast<std::int64_t>(passage.ids.size()) - 1 -
+                    below(std::min<std::int64_t>(3, static_cast<std::int64_t>(passage.ids.size())));
     passages.push_back(passage);
   }
   expect_predictions_of_whole_runs(passages);

@@ -55,7 +55,8 @@ class CsvParser {
       ++at_;
     }
     check(at_ == text_.size() || text_[at_] == ',' || at_line_end(), ErrorCode::kCorruptData,
-          "{}: line {}: text follows a quoted field; a quote within one is written twice", file_.string(), line_);
+          "{}: line {}: text follows a quoted field; a quote within one is written twice", file_.string(),
+          line_);
     return field;
   }
 
@@ -80,6 +81,8 @@ std::vector<CsvRow> parse_csv(std::string_view text, const std::filesystem::path
   return CsvParser(text, file).parse();
 }
 
-std::vector<CsvRow> read_csv(const std::filesystem::path& file) { return parse_csv(read_text_file(file), file); }
+std::vector<CsvRow> read_csv(const std::filesystem::path& file) {
+  return parse_csv(read_text_file(file), file);
+}
 
 }  // namespace grille::text

@@ -41,8 +41,7 @@ TEST(Csv, RowsKnowTheirLine) {
 }
 
 TEST(Csv, ErrorsNameFileAndLine) {
-  const std::string open =
-      error_of([] { parse_csv("a\nb,\"c\nd\n", "x.csv"); }, ErrorCode::kCorruptData);
+  const std::string open = error_of([] { parse_csv("a\nb,\"c\nd\n", "x.csv"); }, ErrorCode::kCorruptData);
   EXPECT_NE(open.find("x.csv: line 2"), std::string::npos) << open;
   const std::string behind =
       error_of([] { parse_csv("a\n\"b\nc\"d,e\n", "x.csv"); }, ErrorCode::kCorruptData);
