@@ -1,5 +1,6 @@
 """grille eval mmlu: lm-eval's log-likelihoods of the real model, and each protocol's definition on a small one."""
 import csv
+import functools
 import json
 
 import pytest
@@ -112,9 +113,10 @@ def shots_of(data, name, protocol, count):
     return header + "".join(f"{format_question(row, protocol)} {row[5]}\n\n" for row in rows_of(data, "dev", name)[:count])
 
 
+@functools.lru_cache(maxsize=8)  # four single-token choices follow one prompt
 def logprobs_after(model, ids):
     with torch.no_grad():
-        return model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        return model(torch.tensor([list(ids)])).logits[0].double().log_softmax(-1)
 
 
 def expected_answer(model, tokenizer, protocol, shots, question, context):
@@ -133,7 +135,7 @@ def expected_answer(model, tokenizer, protocol, shots, question, context):
         whole = encode(prompt + " " + letter)
         continuation = whole[len(encode(prompt)):]
         ids = whole[-(context + 1):]
-        logprobs = logprobs_after(model, ids[:-1])[-len(continuation):]
+        logprobs = logprobs_after(model, tuple(ids[:-1]))[-len(continuation):]
         value = sum(row[token].item() for row, token in zip(logprobs, continuation, strict=True))
         single = len(continuation) == 1
         if protocol == "hendrycks" and single and (logprobs[0] > logprobs[0][continuation[0]]).sum() >= 100:
@@ -141,7 +143,7 @@ def expected_answer(model, tokenizer, protocol, shots, question, context):
         values.append(value)
     if protocol != "sglang":
         return values, LETTERS[values.index(max(values))]
-    said = tokenizer.decode([int(logprobs_after(model, encode(prompt)[-context:])[-1].argmax())]).strip()[:1]
+    said = tokenizer.decode([int(logprobs_after(model, tuple(encode(prompt)[-context:]))[-1].argmax())]).strip()[:1]
     return values, said if said and said in LETTERS else None
 
 

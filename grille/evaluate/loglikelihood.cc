@@ -28,22 +28,11 @@ EncodedPair encode_pair(const text::Tokenizer& tokenizer, std::string_view conte
   const std::string_view stripped = strip_end(context);
   const std::string whole = std::string(context) + std::string(continuation);
   EncodedPair pair;
-  if (!stripped.empty()) pair.context = tokenizer.encode(stripped);
-  if (pair.context.empty()) {
-    const std::vector<std::int32_t>& ends = tokenizer.eos_ids();
-    check(tokenizer.bos_id() || !ends.empty(), ErrorCode::kInvalidArgument,
-          "evaluate: an empty context needs a BOS or EOS token, and the tokenizer has neither");
-    pair.context = {tokenizer.bos_id() ? *tokenizer.bos_id() : ends.front()};
-    pair.continuation = tokenizer.encode(whole, /*add_special_tokens=*/false);
-    // A text that begins with that token does not get it twice.
-    if (!pair.continuation.empty() && pair.continuation.front() == pair.context.front()) {
-      pair.continuation.erase(pair.continuation.begin());
-    }
-  } else {
-    const std::vector<std::int32_t> ids = tokenizer.encode(whole);
-    const std::size_t begin = std::min(pair.context.size(), ids.size());
-    pair.continuation.assign(ids.begin() + static_cast<std::ptrdiff_t>(begin), ids.end());
-  }
+  pair.context = tokenizer.encode(stripped);
+  check(!pair.context.empty(), ErrorCode::kInvalidArgument, "evaluate: the context has no tokens");
+  const std::vector<std::int32_t> ids = tokenizer.encode(whole);
+  const std::size_t begin = std::min(pair.context.size(), ids.size());
+  pair.continuation.assign(ids.begin() + static_cast<std::ptrdiff_t>(begin), ids.end());
   check(!pair.continuation.empty(), ErrorCode::kInvalidArgument,
         "evaluate: the continuation '{}' adds no token to its context", continuation);
   return pair;
@@ -60,37 +49,6 @@ Passage passage_of(const EncodedPair& pair, std::int64_t most) {
   if (size > most) passage.ids.erase(passage.ids.begin(), passage.ids.begin() + (size - most));
   passage.first = static_cast<std::int64_t>(passage.ids.size()) - length;
   return passage;
-}
-
-std::vector<Loglikelihood> loglikelihoods(const models::Decoder& model, std::span<const EncodedPair> pairs,
-                                          std::int64_t most, const std::function<void(std::int64_t)>& after) {
-  struct TokenScore {
-    double logprob;
-    bool greedy;
-  };
-  std::vector<Passage> passages;
-  std::vector<std::vector<TokenScore>> scores;  // of each pair's tokens: positions are read in any order
-  for (const EncodedPair& pair : pairs) {
-    passages.push_back(passage_of(pair, most));
-    scores.emplace_back(pair.continuation.size());
-  }
-  for_each_prediction(
-      model, passages,
-      [&](std::size_t i, std::int64_t position, std::span<const float> logits) {
-        const auto at = static_cast<std::size_t>(position - passages[i].first);
-        const std::int32_t token = pairs[i].continuation[at];
-        const Prediction prediction(logits);
-        scores[i][at] = {prediction.logprob(token), prediction.best() == token};
-      },
-      after);
-  std::vector<Loglikelihood> result(pairs.size());
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    for (const TokenScore& score : scores[i]) {
-      result[i].value += score.logprob;
-      result[i].greedy = result[i].greedy && score.greedy;
-    }
-  }
-  return result;
 }
 
 }  // namespace grille::evaluate

@@ -1,8 +1,8 @@
-// Log-likelihoods of continuations, as lm-eval 0.4.13 asks for them (api/model.py, models/huggingface.py).
+// What log-likelihoods of continuations are made of, as in lm-eval 0.4.13 (api/model.py,
+// models/huggingface.py).
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -34,25 +34,13 @@ struct EncodedPair {
 };
 
 // The context's trailing white space goes to the continuation; both are encoded together, with the special
-// tokens that the tokenizer adds, and what follows the context's own number of tokens is the continuation. A
-// context without tokens is the BOS, or the EOS of a tokenizer without one. Throws Error{kInvalidArgument}
-// for a continuation without tokens, or where there is neither.
+// tokens that the tokenizer adds, and what follows the context's own number of tokens is the continuation.
+// Throws Error{kInvalidArgument} where either has no tokens.
 EncodedPair encode_pair(const text::Tokenizer& tokenizer, std::string_view context,
                         std::string_view continuation);
 
 // The tokens that predict the continuation, as many of the context's last ones as `most` has room for. Throws
 // Error{kInvalidArgument} for a continuation of more than `most` tokens.
 Passage passage_of(const EncodedPair& pair, std::int64_t most);
-
-struct Loglikelihood {
-  double value = 0.0;  // nats: the sum over the continuation's tokens
-  bool greedy = true;  // each of them is the most probable one
-};
-
-// One for each pair, of passages of at most `most` tokens. Pairs that begin alike share what is computed for
-// that part; `after` as in for_each_prediction().
-std::vector<Loglikelihood> loglikelihoods(
-    const models::Decoder& model, std::span<const EncodedPair> pairs, std::int64_t most,
-    const std::function<void(std::int64_t pairs)>& after = [](std::int64_t) {});
 
 }  // namespace grille::evaluate

@@ -26,8 +26,7 @@ struct Window {
 };
 
 // float64 [rows] on the CPU: log softmax(logits)[i, next[i]] for each row i of float32 [rows, vocab].
-at::Tensor chosen_logprobs(const at::Tensor& logits, const std::vector<std::int32_t>& ids,
-                           std::int64_t begin) {
+at::Tensor chosen_logprobs(const at::Tensor& logits, const std::vector<std::int32_t>& ids, std::int64_t begin) {
   const at::Tensor max = at::amax(logits, {1}, /*keepdim=*/true);
   const at::Tensor sums = at::exp(logits.sub(max)).sum({1}, /*keepdim=*/false, at::kDouble);
   at::Tensor next = at::empty({logits.size(0), 1}, at::kLong);
