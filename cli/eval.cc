@@ -68,6 +68,7 @@ nlohmann::json run(const PerplexityCommand& options, const CommandContext& conte
 void add_eval(CLI::App& app) {
   CLI::App* eval = app.add_subcommand("eval", "Measure a model");
   eval->require_subcommand(1);
+  add_eval_mmlu(*eval);
   auto options = std::make_shared<PerplexityCommand>();
   CLI::App* command = add_command(
       *eval, "perplexity", "Perplexity of a text",

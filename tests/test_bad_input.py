@@ -63,7 +63,7 @@ def test_usage_errors(model, tmp_path):
     refused("prune", model, "-o", tmp_path / "o", "--sparsity", "0.7", "--method", "magnitude", contains="--sparsity")
     refused("prune", model, "-o", tmp_path / "o", contains="--calibration")
     refused("frobnicate", contains="frobnicate")
-    refused("eval", "mmlu", model, contains=["eval mmlu", "eval perplexity"])
+    refused("eval", "helm", model, contains=["eval helm", "eval mmlu", "eval perplexity"])
 
 
 def test_bench_linear_refuses_what_it_cannot_measure():

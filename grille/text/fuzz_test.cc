@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "grille/text/chat_template.h"
+#include "grille/text/csv.h"
 #include "grille/text/detokenizer.h"
 #include "grille/text/document_encoder.h"
 #include "grille/text/ggml_vocabulary.h"
@@ -235,6 +236,13 @@ TEST(FuzzDocuments, AnyLinesGiveAnErrorOrIds) {
          const fs::path file = folder.write("documents.jsonl", text);
          DocumentEncoder encoder(tokenizer, 64);
          for (const Document& document : read_documents(file)) encoder.encode(document, file);
+       });
+}
+
+TEST(FuzzCsv, AnyTextGivesAnErrorOrRows) {
+  fuzz({{"a,\"b, \"\"c\"\"\nd\",e\r\n\nf,g\n", "\"\",,\"x\"\n"}, {",", "\"", "\"\"", "\n", "\r\n", "\r", ",\"", "\",\""}},
+       [](const std::string& text) {
+         for (const CsvRow& row : parse_csv(text, "x.csv")) ASSERT_FALSE(row.fields.empty());
        });
 }
 
