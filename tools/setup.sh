@@ -130,7 +130,7 @@ install_wheels() {
   local hash
   hash=$(sha256sum <"$file")
   [ "$(cat "$stamp" 2>/dev/null)" != "$hash" ] || return 0
-  say "installing the $set wheels: $(grep -v '^#' "$file" | cut -d';' -f1 | sort -u | tr '\n' ' ')"
+  say "installing the $set wheels: $(grep -v '^#' "$file" | cut -d';' -f1 | cut -d'#' -f1 | sort -u | tr '\n' ' ')"
   .venv/bin/python -m pip install --disable-pip-version-check --quiet "$@" -r "$file" >&2
   echo "$hash" >"$stamp"
 }
