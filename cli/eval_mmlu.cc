@@ -21,7 +21,6 @@ struct MmluCommand {
   evaluate::MmluOptions options;
 };
 
-using evaluate::Estimate;
 using evaluate::MmluAnswer;
 using evaluate::MmluResult;
 using evaluate::MmluSubjectResult;

@@ -34,12 +34,14 @@ struct PruneCommand {
 
 std::vector<std::string> method_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(compress::kMethods));
   for (const auto method : compress::kMethods) names.push_back(compress::method_name(method));
   return names;
 }
 
 std::vector<std::string> names_of(const std::vector<compress::Candidate>& candidates) {
   std::vector<std::string> names;
+  names.reserve(candidates.size());
   for (const auto& candidate : candidates) names.push_back(candidate.name);
   return names;
 }

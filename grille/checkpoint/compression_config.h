@@ -43,7 +43,9 @@ struct QuantizationScheme {
   std::int64_t block_cols = 0;    // 0: all of a row
 
   friend bool operator==(const QuantizationScheme&, const QuantizationScheme&) = default;
-  friend auto operator<=>(const QuantizationScheme&, const QuantizationScheme&) = default;
+  // clang-tidy 14 takes the comparisons with 0 in it for null pointers.
+  friend auto operator<=>(const QuantizationScheme&,
+                          const QuantizationScheme&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // "float-quantized", ...

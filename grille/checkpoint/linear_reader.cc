@@ -114,7 +114,7 @@ at::Tensor LinearReader::read_scale(const QuantizationScheme& scheme) const {
            scheme.block_cols, cols_);
     }
     expect(name, {(rows_ - 1) / scheme.block_rows + 1, (cols_ - 1) / scheme.block_cols + 1});
-    const at::Tensor scale = source_.read_tensor(name);
+    at::Tensor scale = source_.read_tensor(name);
     check_scales(".weight_scale", scale);
     return scale;
   }

@@ -209,8 +209,10 @@ TEST(EngineLoop, ManyThreadsSubmitAndAbort) {
   EngineLoop loop(engine, {.max_queue = 100000});
   std::atomic<int> ended{0};
   std::atomic<int> aborted{0};
+  constexpr int kThreads = 4;
   std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
+  threads.reserve(kThreads);
+  for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 200; ++i) {
         const bool stop_it = (i + t) % 3 == 0;
