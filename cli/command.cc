@@ -67,7 +67,8 @@ void add_cpu_options(CLI::App& command, CommonOptions& options, const std::strin
 
 void add_common_options(CLI::App& command, CommonOptions& options, RunsOn runs_on) {
   const std::string group = "Common options";
-  const char* devices = "cpu, cuda or cuda:N; default: cuda where there is one";
+  const char* devices =
+      "cpu (default), cuda or cuda:N (experimental: results are not yet compared with the CPU's)";
   if (runs_on == RunsOn::kCpu) devices = "cpu (CUDA comes to this command in a later version)";
   if (runs_on == RunsOn::kCuda) devices = "cuda or cuda:N";
   command.add_option("--device", options.device, devices)->option_text("DEVICE")->group(group);
@@ -86,8 +87,8 @@ std::int64_t peak_host_bytes() {
 }
 
 at::Device resolve_device(const std::string& command, const std::string& device, RunsOn runs_on) {
-  if (runs_on == RunsOn::kCuda || device == "cpu") return at::kCPU;  // kCuda: resolved without torch
-  if (device == "auto") return runs_on == RunsOn::kCpu ? at::Device(at::kCPU) : tensors::best_device();
+  const bool cpu = device == "auto" || device == "cpu";
+  if (runs_on == RunsOn::kCuda || cpu) return at::kCPU;  // kCuda: resolved without torch
   check(runs_on == RunsOn::kCpuOrCuda, ErrorCode::kUnsupported,
         "--device {}: '{}' has no CUDA path yet; leave it out or use --device cpu", device, command);
   return tensors::open_device(device);

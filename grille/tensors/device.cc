@@ -6,7 +6,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
-#include <spdlog/spdlog.h>
+#include <fmt/format.h>
 
 #include "grille/base/error.h"
 #include "grille/kernels/cuda_devices.h"
@@ -51,16 +51,6 @@ at::Device open_device(const std::string& name) {
                    : fmt::format("there are {} CUDA devices, counted from 0", count));
   load_torch_cuda(name);
   return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
-}
-
-at::Device best_device() {
-  if (kernels::cuda_device_count() == 0) return at::kCPU;
-  try {
-    return open_device("cuda");
-  } catch (const Error& error) {
-    spdlog::warn("{}; running on the CPU", error.what());
-    return at::kCPU;
-  }
 }
 
 std::int64_t peak_device_bytes(at::Device device) {

@@ -15,10 +15,6 @@ namespace grille::tensors {
 // be loaded.
 at::Device open_device(const std::string& name);
 
-// The first CUDA device, or the CPU where there is none; also, with a warning in the log, where torch's CUDA
-// library cannot be loaded.
-at::Device best_device();
-
 // The most memory that torch has held on the CUDA device at once, in bytes.
 std::int64_t peak_device_bytes(at::Device device);
 
