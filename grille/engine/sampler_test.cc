@@ -84,8 +84,8 @@ TEST(Sampler, FrequencyAndPresencePenaltiesCountTheOutputAlone) {
   SamplingOptions options;
   options.frequency_penalty = 0.6;  // 1 and 3 stand at 3, 2 at 2
   Sampler frequency(options, prompt, 5);
-  std::vector<std::int32_t> tokens;
-  for (int i = 0; i < 7; ++i) tokens.push_back(frequency.sample(kLogits).token);
+  std::vector<std::int32_t> tokens(7);
+  for (std::int32_t& token : tokens) token = frequency.sample(kLogits).token;
   EXPECT_EQ(tokens, (std::vector<std::int32_t>{1, 3, 1, 3, 2, 1, 3}));
   options.frequency_penalty = 0.0;
   options.presence_penalty = 1.5;

@@ -102,6 +102,7 @@ class Scorer {
   void score_letters(const std::vector<Prompt>& prompts, std::vector<MmluAnswer>& answers,
                      const std::function<void(std::int64_t)>& after) const {
     std::vector<Passage> passages;
+    passages.reserve(prompts.size());
     for (const Prompt& prompt : prompts)
       passages.push_back(passage_of({prompt.ids, {letters_[0]}}, options_.context));
     for_each_prediction(

@@ -104,8 +104,8 @@ TEST_F(Passages, ShareWhatTheyHaveInCommonAtAnyDepth) {
 }
 
 TEST_F(Passages, LongOnesWithNothingInCommonTakeABatchEach) {
-  std::vector<Passage> passages;
-  for (int i = 0; i < 12; ++i) passages.push_back({random_ids(300), 298});
+  std::vector<Passage> passages(12);
+  for (Passage& passage : passages) passage = {random_ids(300), 298};
   expect_predictions_of_whole_runs(passages);
 }
 
