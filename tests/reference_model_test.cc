@@ -136,8 +136,8 @@ std::vector<Greedy> run_greedy(engine::LocalEngine& engine, const std::vector<en
   return results;
 }
 
-// 32 pieces of a text, 3 to 60 tokens long; every fourth begins with the same 40 tokens, and every second goes on
-// for more pages than admission leaves free for it.
+// 32 pieces of a text, 3 to 60 tokens long; every fourth begins with the same 40 tokens, and every second
+// goes on for more pages than admission leaves free for it.
 std::vector<engine::Request> pieces_of(const std::vector<std::int32_t>& text) {
   std::vector<engine::Request> requests(32);
   for (std::size_t i = 0; i < requests.size(); ++i) {

@@ -55,8 +55,8 @@ TEST_P(Multipliers, LeaveLessErrorThanSparseGpt) {
 }
 
 TEST_P(Multipliers, OnIndependentInputsAreWandaWithItsWeights) {
-  // Scores that are kept are from 2 to 3 and the others below 1: damping moves scores that are close past each
-  // other.
+  // Scores that are kept are from 2 to 3 and the others below 1: damping moves scores that are close past
+  // each other.
   const at::Tensor squares = at::randn({16}).square().add_(0.1);
   const at::Tensor uniform = at::rand({6, 16});
   const at::Tensor keep = keep_mask(uniform, groups(2, 4), Scope::kRow);

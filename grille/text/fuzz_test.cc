@@ -240,7 +240,8 @@ TEST(FuzzDocuments, AnyLinesGiveAnErrorOrIds) {
 }
 
 TEST(FuzzCsv, AnyTextGivesAnErrorOrRows) {
-  fuzz({{"a,\"b, \"\"c\"\"\nd\",e\r\n\nf,g\n", "\"\",,\"x\"\n"}, {",", "\"", "\"\"", "\n", "\r\n", "\r", ",\"", "\",\""}},
+  fuzz({{"a,\"b, \"\"c\"\"\nd\",e\r\n\nf,g\n", "\"\",,\"x\"\n"},
+        {",", "\"", "\"\"", "\n", "\r\n", "\r", ",\"", "\",\""}},
        [](const std::string& text) {
          for (const CsvRow& row : parse_csv(text, "x.csv")) ASSERT_FALSE(row.fields.empty());
        });
