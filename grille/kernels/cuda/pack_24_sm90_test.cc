@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "grille/kernels/cuda/device_bytes.h"
+#include "grille/kernels/cuda/on_device.h"
 #include "grille/kernels/pack_24_sm90.h"
 #include "grille/kernels/sm90_cases.h"
 
@@ -14,16 +15,8 @@ using testing::DeviceBytes;
 using testing::PackedBytes;
 using testing::TwoFourCase;
 
-class GpuPack24Sm90 : public ::testing::TestWithParam<TwoFourCase> {
+class GpuPack24Sm90 : public testing::OnDevice<::testing::TestWithParam<TwoFourCase>> {
  protected:
-  void SetUp() override {
-    if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-    check_cuda(cudaStreamCreateWithFlags(&cuda_stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  }
-  void TearDown() override {
-    if (cuda_stream_ != nullptr) cudaStreamDestroy(cuda_stream_);
-  }
-
   // Packs on both; the slabs are compared where there is no violation.
   void expect_packs_as_on_the_cpu(const PackedBytes& packed) {
     const TwoFourCase& c = GetParam();
@@ -49,8 +42,6 @@ class GpuPack24Sm90 : public ::testing::TestWithParam<TwoFourCase> {
       EXPECT_EQ(slabs.to_host<std::uint8_t>() == expected, true);
     }
   }
-
-  cudaStream_t cuda_stream_ = nullptr;
 };
 
 TEST_P(GpuPack24Sm90, AsOnTheCpu) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "grille/kernels/cuda/device_bytes.h"
+#include "grille/kernels/cuda/on_device.h"
 #include "grille/kernels/quantize_fp8_rows.h"
 #include "grille/kernels/rms_norm.h"
 #include "grille/kernels/rope.h"
@@ -39,19 +40,7 @@ struct Shape {
 constexpr Shape kShapes[] = {{1, 1, 0},   {3, 5, 3},    {4, 64, 0},  {2, 576, 8},
                              {5, 577, 7}, {3, 8192, 0}, {2, 9000, 0}};
 
-class GpuRows : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-    check_cuda(cudaStreamCreateWithFlags(&cuda_stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  }
-  void TearDown() override {
-    if (cuda_stream_ != nullptr) cudaStreamDestroy(cuda_stream_);
-  }
-  Stream stream() const { return {{DeviceType::kCuda, 0}, cuda_stream_}; }
-
-  cudaStream_t cuda_stream_ = nullptr;
-};
+using GpuRows = testing::OnDevice<::testing::Test>;
 
 double unit(DType dtype) {
   return dtype == DType::kFloat32 ? 0x1p-23 : dtype == DType::kFloat16 ? 0x1p-10 : 0x1p-7;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "grille/kernels/cuda/device_bytes.h"
+#include "grille/kernels/cuda/on_device.h"
 #include "grille/kernels/pack_24.h"
 #include "grille/kernels/select_24.h"
 #include "grille/kernels/select_24_cases.h"
@@ -14,25 +15,10 @@ namespace grille::kernels {
 namespace {
 
 using testing::DeviceBytes;
+using testing::OnDevice;
 using testing::PackedBytes;
 using testing::SelectCase;
 using testing::TwoFourCase;
-
-// Tests run on a stream of their own, so that work put on the default stream by mistake shows.
-template <typename Base>
-class OnDevice : public Base {
- protected:
-  void SetUp() override {
-    if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-    check_cuda(cudaStreamCreateWithFlags(&cuda_stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  }
-  void TearDown() override {
-    if (cuda_stream_ != nullptr) cudaStreamDestroy(cuda_stream_);
-  }
-  Stream stream() const { return {{DeviceType::kCuda, 0}, cuda_stream_}; }
-
-  cudaStream_t cuda_stream_ = nullptr;
-};
 
 const TwoFourViolation kGarbage{7, 7, 7, {7, 7, 7, 7}};
 
