@@ -48,6 +48,15 @@ class Server:
         self._reader.join(10)
         return status
 
+    @contextlib.contextmanager
+    def halted(self):
+        """Inside, the server does not run: it accepts bytes and answers none."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def metrics(self) -> dict[str, float]:
         """Sums over labels."""
         values: dict[str, float] = {}
