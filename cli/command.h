@@ -60,6 +60,7 @@ void add_quantize(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_eval_mmlu(CLI::App& eval);
+void add_eval_tasks(CLI::App& eval);
 void add_generate(CLI::App& app);
 void add_chat(CLI::App& app);
 void add_serve(CLI::App& app);

@@ -69,6 +69,7 @@ void add_eval(CLI::App& app) {
   CLI::App* eval = app.add_subcommand("eval", "Measure a model");
   eval->require_subcommand(1);
   add_eval_mmlu(*eval);
+  add_eval_tasks(*eval);
   auto options = std::make_shared<PerplexityCommand>();
   CLI::App* command = add_command(
       *eval, "perplexity", "Perplexity of a text",

@@ -4,9 +4,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include "cli/evaluation_output.h"
 #include "cli/model_options.h"
 #include "grille/base/error.h"
-#include "grille/checkpoint/output_file.h"
 #include "grille/evaluate/mmlu.h"
 
 namespace grille::cli {
@@ -27,12 +27,6 @@ using evaluate::MmluSubjectResult;
 
 nlohmann::json letter(std::optional<std::size_t> choice) {
   return choice ? nlohmann::json(std::string(1, static_cast<char>('A' + *choice))) : nlohmann::json(nullptr);
-}
-
-nlohmann::json accuracy_json(double mean, std::optional<double> standard_error, std::int64_t questions) {
-  return {{"acc", mean},
-          {"stderr", standard_error ? nlohmann::json(*standard_error) : nlohmann::json(nullptr)},
-          {"questions", questions}};
 }
 
 std::int64_t questions_of(const MmluResult& result, const std::string& group = "") {
@@ -68,25 +62,22 @@ std::string samples_jsonl(const MmluResult& result) {
   return lines;
 }
 
-std::string row(const std::string& name, std::int64_t questions, double mean,
-                std::optional<double> standard_error) {
-  return fmt::format("{:<36} {:>6} {:>8.4f}{}\n", name, questions, mean,
-                     standard_error ? fmt::format(" +- {:.4f}", *standard_error) : "");
-}
-
 void print(const MmluCommand& command, const MmluResult& result) {
   std::cout << fmt::format("{:<36} {:>6} {:>8}\n", "", "n", "acc");
   for (const MmluSubjectResult& subject : result.subjects) {
     const evaluate::Accuracy& accuracy = subject.accuracy;
-    std::cout << row(subject.subject.name, accuracy.questions, accuracy.mean(), accuracy.standard_error());
+    std::cout << accuracy_row(subject.subject.name, accuracy.questions, accuracy.mean(),
+                              accuracy.standard_error());
   }
   for (const auto& [name, estimate] : result.groups) {
-    std::cout << row("group " + name, questions_of(result, name), estimate.mean, estimate.standard_error);
+    std::cout << accuracy_row("group " + name, questions_of(result, name), estimate.mean,
+                              estimate.standard_error);
   }
   const std::int64_t questions = questions_of(result);
-  std::cout << row("mean of subjects", questions, result.mean_of_subjects.mean,
-                   result.mean_of_subjects.standard_error)
-            << row("mean of questions", questions, result.questions.mean, result.questions.standard_error)
+  std::cout << accuracy_row("mean of subjects", questions, result.mean_of_subjects.mean,
+                            result.mean_of_subjects.standard_error)
+            << accuracy_row("mean of questions", questions, result.questions.mean,
+                            result.questions.standard_error)
             << fmt::format("mmlu, {} shots, protocol {}, {}\n", command.options.shots, command.protocol,
                            command.model.model);
 }
@@ -143,11 +134,7 @@ nlohmann::json run(const MmluCommand& command, const CommandContext& context) {
   const text::Tokenizer tokenizer = models::load_tokenizer(loaded.files);
   const MmluResult result =
       evaluate::score_mmlu(loaded.decoder, tokenizer, subjects, options, context.progress);
-  if (samples) {
-    const std::string lines = samples_jsonl(result);
-    samples->write_at(0, std::as_bytes(std::span(lines)));
-    samples->finish();
-  }
+  if (samples) write_whole(*samples, samples_jsonl(result));
   nlohmann::json object = to_json(command, result);
   object["model"] = command.model.model;
   object["command"] = context.command_line;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -35,12 +36,24 @@ struct EncodedPair {
 
 // The context's trailing white space goes to the continuation; both are encoded together, with the special
 // tokens that the tokenizer adds, and what follows the context's own number of tokens is the continuation.
-// Throws Error{kInvalidArgument} where either has no tokens.
+// An empty context is the model's BOS, or its EOS where there is no BOS. Throws Error{kInvalidArgument} where
+// either has no tokens.
 EncodedPair encode_pair(const text::Tokenizer& tokenizer, std::string_view context,
                         std::string_view continuation);
 
 // The tokens that predict the continuation, as many of the context's last ones as `most` has room for. Throws
 // Error{kInvalidArgument} for a continuation of more than `most` tokens.
 Passage passage_of(const EncodedPair& pair, std::int64_t most);
+
+struct Continued {
+  double loglikelihood = 0.0;    // log p(continuation | context), in nats
+  std::int32_t best_first = -1;  // the most probable token after the context
+};
+
+// Of each pair, in their order; contexts longer than `most` lose their first tokens. `after(pairs)` is called
+// with the number that are done. Throws as passage_of and for_each_prediction do.
+std::vector<Continued> score_pairs(
+    const models::Decoder& model, std::span<const EncodedPair> pairs, std::int64_t most,
+    const std::function<void(std::int64_t pairs)>& after = [](std::int64_t) {});
 
 }  // namespace grille::evaluate

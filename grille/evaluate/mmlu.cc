@@ -123,30 +123,18 @@ class Scorer {
   void score_continuations(const std::vector<Prompt>& prompts, std::vector<MmluAnswer>& answers,
                            const std::function<void(std::int64_t)>& after) const {
     std::vector<EncodedPair> pairs;
-    std::vector<Passage> passages;
-    std::vector<std::vector<double>> logprobs;  // of each pair's tokens
     for (const Prompt& prompt : prompts) {
       for (std::size_t k = 0; k < kMmluChoices; ++k) {
         pairs.push_back(encode_pair(tokenizer_, prompt.text, spaced_letter(k)));
-        passages.push_back(passage_of(pairs.back(), options_.context));
-        logprobs.emplace_back(pairs.back().continuation.size());
       }
     }
-    std::vector<std::int32_t> best(prompts.size());
-    for_each_prediction(
-        model_, passages,
-        [&](std::size_t i, std::int64_t position, std::span<const float> logits) {
-          const Prediction prediction(logits);
-          const auto at = static_cast<std::size_t>(position - passages[i].first);
-          logprobs[i][at] = prediction.logprob(pairs[i].continuation[at]);
-          if (i % kMmluChoices == 0 && at == 0) best[i / kMmluChoices] = prediction.best();
-        },
-        [&](std::int64_t done) { after(done / static_cast<std::int64_t>(kMmluChoices)); });
+    const std::vector<Continued> scores =
+        score_pairs(model_, pairs, options_.context,
+                    [&](std::int64_t done) { after(done / static_cast<std::int64_t>(kMmluChoices)); });
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      double& sum = answers[i / kMmluChoices].loglikelihoods[i % kMmluChoices];
-      for (const double logprob : logprobs[i]) sum += logprob;
+      answers[i / kMmluChoices].loglikelihoods[i % kMmluChoices] = scores[i].loglikelihood;
     }
-    for (std::size_t i = 0; i < prompts.size(); ++i) choose(best[i], answers[i]);
+    for (std::size_t i = 0; i < prompts.size(); ++i) choose(scores[i * kMmluChoices].best_first, answers[i]);
   }
 
   // From the log-likelihoods, or from the most probable next token.

@@ -81,17 +81,22 @@ Document read_document(std::string_view line, const fs::path& file, std::int64_t
 
 }  // namespace
 
-std::vector<Document> read_documents(const fs::path& file) {
+void for_each_line(const fs::path& file, const std::function<void(std::string_view, std::int64_t)>& read) {
   const std::string text = read_text_file(file);
-  std::vector<Document> documents;
   std::string_view rest = text;
   for (std::int64_t number = 1; !rest.empty(); ++number) {
     const std::size_t end = rest.find('\n');
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    documents.push_back(read_document(line, file, number));
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) read(line, number);
   }
+}
+
+std::vector<Document> read_documents(const fs::path& file) {
+  std::vector<Document> documents;
+  for_each_line(file, [&](std::string_view line, std::int64_t number) {
+    documents.push_back(read_document(line, file, number));
+  });
   return documents;
 }
 

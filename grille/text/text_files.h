@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,11 @@ std::string read_text_file(const std::filesystem::path& file);
 // which is what the scripts of GPTQ, SparseGPT and Wanda evaluate: a line of white space is an empty
 // row, any other row keeps its newline.
 std::string join_hf_wikitext(std::string_view text);
+
+// Calls `read(line, number)` for each line of a text file that is not blank, numbers from 1. Throws what
+// `read` and read_text_file throw.
+void for_each_line(const std::filesystem::path& file,
+                   const std::function<void(std::string_view line, std::int64_t number)>& read);
 
 // One document of a JSONL file: `text`, or a conversation for the model's chat template.
 struct Document {
